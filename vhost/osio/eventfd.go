@@ -1,0 +1,53 @@
+package osio
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// Eventfd returns a new non-blocking eventfd with the count n.
+func Eventfd(n uint32) (int, error) {
+	fd, err := unix.Eventfd(uint(n), unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return -1, opError("eventfd2", err)
+	}
+	return fd, nil
+}
+
+// ReadEvent reads the count of the non-blocking eventfd fd and so sets it to
+// 0. Nothing to read is no error: the count is 0 then. A pipe or socket in the
+// place of an eventfd is read in pieces of 8 bytes that hold a count each (User
+// Mode Linux writes them so); a shorter piece counts one, and io.EOF says that
+// the other end is closed. buf is the caller's scratch.
+func ReadEvent(fd int, buf *[8]byte) (uint64, error) {
+	n, err := unix.Read(fd, buf[:])
+	switch {
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+		return 0, nil
+	case err != nil:
+		return 0, opError("read", err)
+	case n == 0:
+		return 0, io.EOF
+	case n < len(buf):
+		return 1, nil
+	}
+	return binary.NativeEndian.Uint64(buf[:]), nil
+}
+
+var one = [8]byte{}
+
+func init() { binary.NativeEndian.PutUint64(one[:], 1) }
+
+// WriteEvent adds one to the count of the non-blocking eventfd fd, or writes 8
+// bytes to what stands in its place. A full pipe and a saturated count are
+// delivered notifications, not errors: the other side has one to read.
+func WriteEvent(fd int) error {
+	_, err := unix.Write(fd, one[:])
+	if errors.Is(err, unix.EAGAIN) {
+		return nil
+	}
+	return opError("write", err)
+}
