@@ -1,0 +1,154 @@
+package ring
+
+import "github.com/vnetbench/vnetbench/virtio/shm"
+
+// maxDescs bounds the descriptors of a chain with an indirect table, and the
+// pieces of its buffers: a next field cannot tell more of them apart.
+const maxDescs = 1 << 16
+
+// Chain is one descriptor chain as the device sees it. The caller owns it and
+// passes it to Next again and again; its slices are reused. The buffers are
+// guest memory, shared with the guest.
+type Chain struct {
+	Head    uint16 // what Push takes
+	HasHead bool   // a chain was taken, so that Head has to be pushed
+
+	Out, In        [][]byte // device-readable and -writable buffers, until the next Next
+	OutLen, InLen  uint32   // bytes in them
+	Descs          int      // descriptors walked, that of an indirect table not counted
+	IndirectTables int      // 1 if the chain used one, else 0
+}
+
+func (c *Chain) reset() {
+	c.HasHead = false
+	c.Out, c.In = c.Out[:0], c.In[:0]
+	c.OutLen, c.InLen, c.Descs, c.IndirectTables = 0, 0, 0, 0
+}
+
+// walk reads the chain that starts at head into c.
+func (d *Device) walk(c *Chain, head uint16) Fault {
+	i, left := uint(head), len(d.desc)
+	if i >= uint(len(d.desc)) {
+		return ErrHead
+	}
+	for {
+		addr, meta := shm.LoadPair64(&d.desc[i])
+		if meta&(descIndirect<<32) != 0 {
+			return d.walkIndirect(c, addr, meta)
+		}
+		if f := d.add(c, addr, meta); f != 0 {
+			return f
+		}
+		if meta&(descNext<<32) == 0 {
+			return 0
+		}
+		i = uint(meta >> 48)
+		if i >= uint(len(d.desc)) {
+			return ErrNext
+		}
+		if left--; left == 0 {
+			return ErrLoop
+		}
+	}
+}
+
+// walkIndirect reads the indirect table at addr, which ends the chain.
+func (d *Device) walkIndirect(c *Chain, addr, meta uint64) Fault {
+	table, f := d.table(addr, meta)
+	if f != 0 {
+		return f
+	}
+	c.IndirectTables = 1
+	n := uint64(len(table)) / 16
+	left := min(int(n), maxDescs-c.Descs)
+	for i := uint64(0); ; {
+		addr, meta := shm.Load64At(table, int(i*16)), shm.Load64At(table, int(i*16+8))
+		if meta&(descIndirect<<32) != 0 {
+			return ErrIndirectNested
+		}
+		if f := d.add(c, addr, meta); f != 0 {
+			return f
+		}
+		if meta&(descNext<<32) == 0 {
+			return 0
+		}
+		if i = meta >> 48; i >= n {
+			return ErrNext
+		}
+		if left--; left == 0 {
+			return ErrLoop
+		}
+	}
+}
+
+// table validates an indirect descriptor and returns its table. The WRITE flag
+// means nothing there (virtio 1.3 §2.7.5.3.2).
+func (d *Device) table(addr, meta uint64) ([]byte, Fault) {
+	n := uint64(uint32(meta))
+	switch {
+	case !d.indirect:
+		return nil, ErrIndirectOff
+	case meta&(descNext<<32) != 0:
+		return nil, ErrIndirectNext
+	case n == 0 || n%16 != 0 || n > 16*maxDescs:
+		return nil, ErrIndirectLen
+	case addr+n < addr:
+		return nil, ErrAddrOverflow
+	}
+	b, ok := d.cursor.Slice(addr, n)
+	if !ok {
+		return nil, ErrIndirectTable
+	}
+	return b, 0
+}
+
+// add appends the buffer of one descriptor.
+func (d *Device) add(c *Chain, addr, meta uint64) Fault {
+	n := uint32(meta)
+	c.Descs++
+	if n == 0 {
+		return ErrZeroLen
+	}
+	if uint64(c.OutLen)+uint64(c.InLen)+uint64(n) > uint64(d.maxBytes) {
+		return ErrTooLong
+	}
+	b, ok := d.cursor.Slice(addr, uint64(n))
+	if !ok {
+		return d.addCrossing(c, addr, meta)
+	}
+	if meta&(descWrite<<32) != 0 {
+		c.In, c.InLen = append(c.In, b), c.InLen+n
+		return 0
+	}
+	if len(c.In) > 0 {
+		return ErrOrder
+	}
+	c.Out, c.OutLen = append(c.Out, b), c.OutLen+n
+	return 0
+}
+
+// addCrossing appends a buffer that no single region holds.
+func (d *Device) addCrossing(c *Chain, addr, meta uint64) (f Fault) {
+	n, write := uint32(meta), meta&(descWrite<<32) != 0
+	if addr+uint64(n) < addr {
+		return ErrAddrOverflow
+	}
+	if !write && len(c.In) > 0 {
+		return ErrOrder
+	}
+	var err error
+	if write {
+		c.In, err = d.cursor.Memory().Append(c.In, addr, uint64(n))
+		c.InLen += n
+	} else {
+		c.Out, err = d.cursor.Memory().Append(c.Out, addr, uint64(n))
+		c.OutLen += n
+	}
+	switch {
+	case err != nil:
+		return ErrBadAddress
+	case len(c.Out)+len(c.In) > maxDescs:
+		return ErrTooLong
+	}
+	return 0
+}

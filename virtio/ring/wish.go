@@ -1,0 +1,75 @@
+package ring
+
+import "github.com/vnetbench/vnetbench/virtio/shm"
+
+// NeedKick reports whether the device wants a kick for what was published since
+// NeedKick was last asked (virtqueue_kick_prepare_split, v6.1; virtio 1.3
+// §2.7.13.4). Asking settles it.
+func (q *Driver) NeedKick() bool {
+	shm.Fence() // the available index is out before the device's wish is read
+	old, force := q.kicked, q.force
+	q.kicked, q.force = q.shown, false
+	switch {
+	case force:
+		return true
+	case q.eventIdx:
+		return needEvent(shm.Load16(q.availEvent), q.shown, old)
+	}
+	return shm.Load16(q.usedFlags)&usedNoNotify == 0
+}
+
+// CallsDisabled reports whether DisableCalls was the last of its kind.
+func (q *Driver) CallsDisabled() bool { return q.callsOff }
+
+// DisableCalls asks the device for no calls. With EVENT_IDX that is a hint at
+// best: used_event is left behind, or set to 0 with Config.ZeroEvent
+// (virtqueue_disable_cb_split, v6.1).
+func (q *Driver) DisableCalls() {
+	if q.callsOff {
+		return
+	}
+	q.callsOff = true
+	switch {
+	case !q.eventIdx:
+		shm.Store16(q.availFlags, availNoInterrupt)
+	case q.zeroEvent:
+		shm.Store16(q.usedEvent, 0)
+	}
+}
+
+// EnableCalls asks for a call at the next used element, and then looks whether
+// there are some already: if so there may be no call for them, and the caller
+// must reap (virtqueue_enable_cb_prepare_split and virtqueue_poll, v6.1).
+func (q *Driver) EnableCalls() (pending bool) {
+	q.wantCalls()
+	if q.eventIdx {
+		shm.Store16(q.usedEvent, q.reaped)
+	}
+	shm.Fence()
+	return q.HasUsed()
+}
+
+// EnableCallsDelayed asks for a call when three quarters of what is outstanding
+// is used, rounded down; without EVENT_IDX at the next used element. It reports
+// whether more than that is used already: then the caller must reap
+// (virtqueue_enable_cb_delayed_split, v6.1).
+func (q *Driver) EnableCallsDelayed() (pending bool) {
+	q.wantCalls()
+	bufs := uint16(uint32(q.avail-q.reaped) * 3 / 4)
+	if q.eventIdx {
+		shm.Store16(q.usedEvent, q.reaped+bufs)
+	}
+	shm.Fence()
+	return q.err == nil && shm.Load16(q.usedIdx)-q.reaped > bufs
+}
+
+// wantCalls clears what DisableCalls set.
+func (q *Driver) wantCalls() {
+	if !q.callsOff {
+		return
+	}
+	q.callsOff = false
+	if !q.eventIdx {
+		shm.Store16(q.availFlags, 0)
+	}
+}
