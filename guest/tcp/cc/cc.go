@@ -1,0 +1,178 @@
+// Package cc holds the congestion control algorithms of the Linux sender model.
+// An algorithm sees events: an acknowledgement with its sample, a loss, a start
+// after idle. It changes only the Window that it is given and never reaches
+// into the socket. It is without clock, timer, goroutine and input or output:
+// the time of an event is in the event.
+package cc
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// InfiniteSsthresh is the slow start threshold of a connection that saw no loss
+// (TCP_INFINITE_SSTHRESH, include/net/tcp.h, v6.1).
+const InfiniteSsthresh uint32 = 0x7fffffff
+
+// ErrUnknown is wrapped by New when no algorithm has the name.
+var ErrUnknown = errors.New("unknown congestion control")
+
+// Window is the part of a connection's state that its algorithm governs. The
+// socket owns it and lends it for the length of a call.
+type Window struct {
+	Cwnd     uint32 // congestion window, segments (snd_cwnd)
+	Ssthresh uint32 // slow start threshold, segments (snd_ssthresh)
+	Cnt      uint32 // segments acknowledged since the last increase (snd_cwnd_cnt)
+	Clamp    uint32 // upper bound of Cwnd, segments (snd_cwnd_clamp)
+}
+
+// InSlowStart reports whether the window is below the threshold
+// (tcp_in_slow_start, v6.1).
+func (w *Window) InSlowStart() bool { return w.Cwnd < w.Ssthresh }
+
+// Sample is what an event tells an algorithm. The fields that an event does
+// not concern have their current values. It is lent for the length of a call.
+type Sample struct {
+	Now          vtime.Time // the time of the event; for an ACK that of its arrival
+	Jiffies      uint32     // the same in ticks
+	Acked        uint32     // segments newly acknowledged or SACKed by this ACK
+	RTT          int64      // round trip of the last newly acknowledged segment, µs; negative: none
+	SRTT         uint32     // smoothed round trip time, µs, times 8
+	SndUna       uint32     // first unacknowledged sequence number
+	SndNxt       uint32     // next sequence number to send
+	InFlight     uint32     // segments in the network, after this ACK
+	PriorFlight  uint32     // segments in the network, before this ACK
+	Losses       uint32     // segments newly marked lost
+	LastSend     uint32     // tick of the last transmission (lsndtime)
+	MSS          uint32     // payload bytes of a full segment
+	GSOMaxSize   uint32     // the socket's largest GSO payload, bytes
+	PacingRate   uint64     // current pacing rate, bytes/s; all ones: unlimited
+	Paced        bool       // somebody enforces the pacing rate
+	CwndLimited  bool       // the window, not the application, holds the sender back
+	Rate         RateSample // delivery rate sample
+	RTTMin       uint32     // windowed minimum of the round trip time, µs; all ones: none
+	DeliveredAll uint64     // segments delivered since the start of the connection
+}
+
+// RateSample is a delivery rate sample as the sender takes it at each ACK
+// (struct rate_sample, net/ipv4/tcp_rate.c, v6.1).
+type RateSample struct {
+	Delivered      int64      // segments delivered over the interval; negative: invalid
+	Interval       int64      // µs; zero or negative: invalid
+	PriorDelivered uint64     // delivered count when the sampled segment left
+	PriorTime      vtime.Time // time of that count; 0: no sample
+	AppLimited     bool       // the sampled segment left while the application held back
+	AckDelayed     bool       // the ACK may have been delayed by the receiver
+}
+
+// State is a state of the sender's recovery machine (enum tcp_ca_state).
+type State uint8
+
+// The states, in the kernel's order.
+const (
+	Open     State = iota // nothing unusual
+	Disorder              // duplicate acknowledgements or SACKs seen
+	CWR                   // the window is being reduced, not for loss
+	Recovery              // fast recovery
+	Loss                  // a retransmission timeout
+)
+
+// String is the state's name as ss(8) prints it.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "unknown"
+}
+
+var stateNames = [...]string{"open", "disorder", "cwr", "recovery", "loss"}
+
+// Event is something that happened to the connection (enum tcp_ca_event).
+type Event uint8
+
+// The events that algorithms are told.
+const (
+	TxStart     Event = iota // a packet leaves while none is in flight
+	CwndRestart              // the window was cut after idle time
+	CompleteCWR              // a window reduction ended
+	LossTimeout              // the retransmission timer ran out
+)
+
+// Controller is a congestion control algorithm of one connection. It is not
+// safe for concurrent use. The pointers that it is given are valid for the
+// call only.
+type Controller interface {
+	// Name is the algorithm's name (tcp_congestion_ops.name).
+	Name() string
+	// Init starts the algorithm when the handshake is complete.
+	Init(w *Window, s *Sample)
+	// OnRTT is told every ACK that acknowledged new data, before OnAck, and
+	// whether or not the window may grow (pkts_acked).
+	OnRTT(w *Window, s *Sample)
+	// OnAck may raise the window (cong_avoid). It is called for ACKs that
+	// delivered data while no reduction is under way.
+	OnAck(w *Window, s *Sample)
+	// Ssthresh is the new slow start threshold after a loss (ssthresh).
+	Ssthresh(w *Window, s *Sample) uint32
+	// OnState is told of a change of the recovery state, before it takes
+	// effect (set_state).
+	OnState(w *Window, s *Sample, to State)
+	// OnEvent is told of the other events (cwnd_event).
+	OnEvent(w *Window, s *Sample, e Event)
+}
+
+// RateController is a Controller that sets window and pacing rate itself, such
+// as BBR (cong_control). If an algorithm has it, OnAck and the generic window
+// reduction and pacing rate are not used.
+type RateController interface {
+	Controller
+	// OnRate is told every ACK; it returns the pacing rate in bytes/s.
+	OnRate(w *Window, s *Sample) (pacing uint64)
+	// MinTSOSegs is the floor of the segments of a packet (min_tso_segs).
+	MinTSOSegs(pacing uint64) uint32
+	// SndbufFactor is how many windows the send buffer holds (sndbuf_expand).
+	SndbufFactor() uint32
+}
+
+// HystartKind is which form of HyStart CUBIC runs.
+type HystartKind uint8
+
+// The forms. The new one works in microseconds and allows for the delay of
+// GSO packets in the ACK train (v5.6 and later).
+const (
+	HystartOff HystartKind = iota
+	HystartOld
+	HystartNew
+)
+
+// Options is what an algorithm must know of the kernel that runs it.
+type Options struct {
+	HZ             uint32      // ticks per second, at least 1
+	Hystart        HystartKind // CUBIC: form of HyStart
+	HystartDetect  uint8       // CUBIC: 1 ACK train, 2 delay increase; 0 means 3
+	DelayShiftOld  uint8       // CUBIC, old HyStart: shift of the delay threshold (4 up to v3.x, 3 in v4.16); 0 means 3
+	StretchAck     bool        // one call counts all segments it acknowledges (v3.13; v4.0 in congestion avoidance)
+	IdleShift      bool        // CUBIC: idle time does not count for growth (v4.3)
+	MaxPlusOneCwnd bool        // CUBIC: growth bounded by delayed ACK ratio as before v4.0
+}
+
+// New returns a controller of the named algorithm. The error wraps ErrUnknown
+// and names the nearest ones that exist.
+func New(name string, o Options) (Controller, error) {
+	if o.HZ == 0 {
+		o.HZ = 1
+	}
+	switch name {
+	case "reno":
+		return &reno{opt: o}, nil
+	case "cubic":
+		return newCubic(o), nil
+	}
+	return nil, fmt.Errorf("%w %q: have %s", ErrUnknown, name, strings.Join(Names(), ", "))
+}
+
+// Names returns the names of the algorithms, sorted.
+func Names() []string { return []string{"cubic", "reno"} }

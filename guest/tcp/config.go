@@ -1,0 +1,116 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinel errors of NewSock and Config.Validate.
+var (
+	// ErrConfig is wrapped by every error about a field of Config.
+	ErrConfig = errors.New("bad tcp configuration")
+	// ErrRelease is wrapped if no kernel release has the name.
+	ErrRelease = errors.New("unknown kernel release")
+	// ErrSwitch is wrapped if a switch or its value does not exist.
+	ErrSwitch = errors.New("unknown tcp switch")
+	// ErrSysctl is wrapped if a sysctl does not exist or refuses a value.
+	ErrSysctl = errors.New("bad sysctl")
+)
+
+// Pacing is who enforces the pacing rate of a socket (enum sk_pacing).
+type Pacing uint8
+
+// The pacing states, in the kernel's order.
+const (
+	PacingNone   Pacing = iota // nobody; the rate only sizes packets
+	PacingNeeded               // TCP's own timer (SO_MAX_PACING_RATE or BBR without fq)
+	PacingFQ                   // the fq queueing discipline
+)
+
+// Unlimited is a rate without bound, in bytes/s.
+const Unlimited = ^uint64(0)
+
+// Config is everything that a socket must know before its connection is
+// established. Kernel.Config gives one with the defaults of a release; a zero
+// field that has a default gets it in NewSock.
+type Config struct {
+	Switches Switches // what the kernel release does
+	Sysctl   Sysctl   // its knobs
+
+	CC     string // congestion control by name (cc.Names); default cubic
+	IPv6   bool   // headers and GSO limits of IPv6
+	MSS    uint32 // payload bytes of a full segment, options taken off (mss_cache); default 1448, 1428 with IPv6
+	HZ     uint32 // clock ticks per second, 1 to 10000; default 250
+	MaxHdr uint32 // MAX_TCP_HEADER: 304 or 320 in a distribution's kernel, 192 in a UML build; default 320
+
+	CanGSO     bool   // the device takes GSO packets; ignored where the kernel segments in software (v4.17)
+	GSOMaxSize uint32 // the device's gso_max_size, bytes; default 65536
+	GSOMaxSegs uint32 // the device's gso_max_segs; default 65535
+
+	TruesizeOverhead uint32 // bytes an skb is charged for beside its payload; default from MaxHdr and the release
+	Sndbuf           uint32 // SO_SNDBUF as the kernel keeps it (twice what the application asked), bytes; 0: autotuned
+	NoDelay          bool   // TCP_NODELAY
+	MaxPacingRate    uint64 // SO_MAX_PACING_RATE, bytes/s; 0: not set
+	Pacing           Pacing // who enforces the pacing rate
+
+	ISS    uint32 // sequence number of the first payload byte; default 1
+	RcvNxt uint32 // acknowledgement number that every packet carries; default 1
+
+	ArenaBase  uint64 // address of the payload arena of the writer, for skb.Frag
+	ArenaPages uint32 // its size in pages of 32 KiB, at least 2; default 64. The last page holds linear payload
+}
+
+// ArenaPage is the size of a page of the payload arena: an order-3 page
+// fragment (SKB_FRAG_PAGE_ORDER, net/core/sock.c, v3.7 and later).
+const ArenaPage = 32768
+
+// withDefaults returns the configuration with defaults for zero fields.
+func (c Config) withDefaults() Config {
+	def := func(p *uint32, v uint32) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	if c.CC == "" {
+		c.CC = "cubic"
+	}
+	mss := uint32(1448)
+	if c.IPv6 {
+		mss = 1428
+	}
+	def(&c.MSS, mss)
+	def(&c.HZ, 250)
+	def(&c.MaxHdr, 320)
+	def(&c.GSOMaxSize, 65536)
+	def(&c.GSOMaxSegs, 65535)
+	def(&c.TruesizeOverhead, c.Switches.truesizeOverhead(c.MaxHdr))
+	def(&c.ISS, 1)
+	def(&c.RcvNxt, 1)
+	def(&c.ArenaPages, 64)
+	if c.MaxPacingRate == 0 {
+		c.MaxPacingRate = Unlimited
+	}
+	return c
+}
+
+// Validate reports the first field that is out of its bounds. Zero fields that
+// have a default are accepted.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	bound := func(name string, v, lo, hi uint32) error {
+		if v < lo || v > hi {
+			return fmt.Errorf("%w: %s is %d, want %d to %d", ErrConfig, name, v, lo, hi)
+		}
+		return nil
+	}
+	return errors.Join(
+		bound("mss", c.MSS, 48, 65495),
+		bound("hz", c.HZ, 1, 10000),
+		bound("max_tcp_header", c.MaxHdr, 128, 512),
+		bound("gso_max_size", c.GSOMaxSize, c.MaxHdr+2, 524280),
+		bound("gso_max_segs", c.GSOMaxSegs, 1, 65535),
+		bound("truesize overhead", c.TruesizeOverhead, 1, 1<<16),
+		bound("arena pages", c.ArenaPages, 2, 1<<20),
+		bound("pacing", uint32(c.Pacing), 0, uint32(PacingFQ)),
+	)
+}
