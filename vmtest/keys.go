@@ -1,0 +1,214 @@
+package vmtest
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vnetbench/vnetbench/guest/tcp"
+)
+
+// ErrUnknownKey is wrapped by the errors of Set and Load for a key that no
+// scenario has; the text offers the nearest one.
+var ErrUnknownKey = errors.New("unknown key")
+
+// Key is one setting of a Scenario, by the name that scenario files and --set
+// use.
+type Key struct {
+	Name string
+	Doc  string // what it is, its unit and its values
+	set  func(*Scenario, string) error
+	get  func(*Scenario) string
+}
+
+// Get returns the key's value in s as text that Set reads back.
+func (k Key) Get(s *Scenario) string { return k.get(s) }
+
+// Keys returns every key in the order of the documentation. Three families are
+// open: sysctl.NAME, tcp.NAME and flow.N.KEY, of which only the pattern is
+// listed.
+func Keys() []Key { return append([]Key(nil), keys...) }
+
+var keys = []Key{
+	text("kernel", "kernel: a named release, or for --guest qemu 6.1, 6.12 or VMLINUZ[:MODULES]", func(s *Scenario) *string { return &s.Kernel }),
+	oneOf("release", "when the driver lets go of a packet: orphan (at transmit, napi_tx=0), napi (after completion) or default", releasePtr, "orphan", "napi", "default"),
+	{"remedies", "changes to the kernel's TCP, joined by +, or none; `list --remedies` names them", setRemedies, func(s *Scenario) string { return RemedyLabel(s.Remedies) }},
+	number32("vcpus", "the guest's CPUs; 0: as many as flows or queue pairs", 0, 256, func(s *Scenario) *int { return &s.VCPUs }),
+	number32("queue_pairs", "queue pairs of the device", 1, 128, func(s *Scenario) *int { return &s.QueuePairs }),
+	oneOf("ring", "kind of ring: split", func(s *Scenario) *string { return &s.Ring.Kind }, "split"),
+	number32("ring_size", "entries of a data ring, a power of two", 2, 32768, func(s *Scenario) *int { return &s.Ring.Size }),
+	onOff("event_idx", "offer EVENT_IDX", func(s *Scenario) *bool { return &s.Ring.EventIdx }),
+	onOff("indirect", "offer INDIRECT_DESC", func(s *Scenario) *bool { return &s.Ring.Indirect }),
+	onOff("tso", "TCP segmentation offload of the guest's device", func(s *Scenario) *bool { return &s.TSO }),
+	onOff("gso", "generic segmentation offload of the guest's device", func(s *Scenario) *bool { return &s.GSO }),
+	oneOf("qdisc", "queueing discipline of each transmit queue: pfifo_fast or noqueue (a real guest takes any that it has)", func(s *Scenario) *string { return &s.Qdisc }),
+	oneOf("cc", "congestion control: reno or cubic (a real guest takes any that it has)", func(s *Scenario) *string { return &s.CC }),
+	text("guest_cpu", "cost table of the guest's CPU: free, or one that `list --costs` names", func(s *Scenario) *string { return &s.GuestCPU }),
+	number32("flows", "TCP connections", 1, 10000, func(s *Scenario) *int { return &s.Flows }),
+	size("write", "bytes of one write call", 1, func(s *Scenario) *Bytes { return &s.Write }),
+	duration("think", "sleep after each write", func(s *Scenario) *time.Duration { return &s.Think }),
+	size("bytes", "bytes that each flow sends; 0: until the run ends", 0, func(s *Scenario) *Bytes { return &s.Total }),
+	onOff("more", "write with MSG_MORE", func(s *Scenario) *bool { return &s.More }),
+	onOff("nodelay", "TCP_NODELAY", func(s *Scenario) *bool { return &s.NoDelay }),
+	byteRate("pacing", "SO_MAX_PACING_RATE, such as 85.7MB/s; 0: none", func(s *Scenario) *ByteRate { return &s.Pacing }),
+	duration("duration", "measured time, after the warm-up", func(s *Scenario) *time.Duration { return &s.Duration }),
+	duration("warmup", "time before the measurement", func(s *Scenario) *time.Duration { return &s.WarmUp }),
+	{"seed", "seed of every random choice", setSeed, func(s *Scenario) string { return strconv.FormatUint(s.Seed, 10) }},
+	{"ip", "IP version: 4 or 6", setIP, func(s *Scenario) string { return strconv.Itoa(s.IP) }},
+	number32("mtu", "largest IP packet in bytes", 576, 65535, func(s *Scenario) *int { return &s.MTU }),
+	number32("mss", "payload of a full segment in bytes; 0: from mtu, with timestamps", 0, 65483, func(s *Scenario) *int { return &s.MSS }),
+	size("gso_max_size", "largest GSO packet of the guest's device in bytes", 1, func(s *Scenario) *Bytes { return &s.GSOMaxSize }),
+	number32("gso_max_segs", "most segments of a GSO packet", 1, 65535, func(s *Scenario) *int { return &s.GSOMaxSegs }),
+	size("nic.tso_max_size", "largest TSO packet that the driver allows in bytes; virtio_net allows 65536", 1, func(s *Scenario) *Bytes { return &s.NIC.TSOMaxSize }),
+	text("policy", "policy of the device: none, or NAME[:k=v,...] joined by +", func(s *Scenario) *string { return &s.Policy }),
+	text("host", "host model: fast, med, med2, slow, calibrated or a file", func(s *Scenario) *string { return &s.Host.Model }),
+	optDuration("host.wake", "time from a kick to the idle host worker running", func(s *Scenario) **time.Duration { return &s.Host.Wake }),
+	optDuration("host.tx_base", "host worker's time for one transmitted packet", func(s *Scenario) **time.Duration { return &s.Host.TxBase }),
+	optDuration("host.tx_per_kb", "host worker's time for each 1000 bytes of it", func(s *Scenario) **time.Duration { return &s.Host.TxPerKB }),
+	optDuration("host.rx", "host worker's time for one packet to the guest", func(s *Scenario) **time.Duration { return &s.Host.Rx }),
+	bitRate("link.rate", "rate of the link, such as 10G; 0: no limit", func(s *Scenario) *BitRate { return &s.Link.Rate }),
+	duration("link.delay", "delay of the link, one way", func(s *Scenario) *time.Duration { return &s.Link.Delay }),
+	size("link.queue", "queue in front of the link in bytes; 0: no limit", 0, func(s *Scenario) *Bytes { return &s.Link.Queue }),
+	{"link.loss", "share of data packets lost, 0 to 1", setLoss, func(s *Scenario) string { return strconv.FormatFloat(s.Link.Loss, 'g', -1, 64) }},
+	size("receiver.rmem", "largest receive buffer (tcp_rmem[2]) in bytes", 4096, func(s *Scenario) *Bytes { return &s.Receiver.Rmem }),
+	onOff("receiver.gro", "packets reach the receiver's TCP whole", func(s *Scenario) *bool { return &s.Receiver.GRO }),
+	text("receiver.kernel", "release whose receiver rules hold; empty: the sender's", func(s *Scenario) *string { return &s.Receiver.Kernel }),
+	oneOf("trace.at", "where packets are recorded: qdisc, driver, device or host", func(s *Scenario) *string { return &s.Trace.At }, "qdisc", "driver", "device", "host"),
+	pattern("sysctl.NAME", "a TCP sysctl by its name, such as sysctl.tcp_limit_output_bytes (the prefix may be left out)"),
+	pattern("tcp.NAME", "one switch of the kernel's TCP, on or off or a value; `list --switches` names them"),
+	pattern("flow.N.KEY", "one of cpu, queue, start, write, think, bytes, cc, nodelay, pacing for flow N only"),
+}
+
+// Set gives the key a value. An error names the key and what would be right.
+func (s *Scenario) Set(key, value string) error {
+	set, err := setter(key)
+	if err != nil {
+		return err
+	}
+	if err := set(s, value); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+func setter(key string) (func(*Scenario, string) error, error) {
+	for _, k := range keys {
+		if k.Name == key && k.set != nil {
+			return k.set, nil
+		}
+	}
+	family, rest, _ := strings.Cut(key, ".")
+	switch {
+	case family == "sysctl":
+		return sysctlSetter(key, rest)
+	case isSysctl(key):
+		return sysctlSetter(key, key)
+	case family == "tcp":
+		return switchSetter(key, rest)
+	case family == "flow":
+		return flowSetter(key, rest)
+	}
+	return nil, unknown(key, keyNames())
+}
+
+func keyNames() []string {
+	names := make([]string, 0, len(keys))
+	for _, k := range keys {
+		names = append(names, k.Name)
+	}
+	return append(names, tcp.SysctlNames()...)
+}
+
+func unknown(key string, valid []string) error {
+	return fmt.Errorf("%w %q; the nearest is %q", ErrUnknownKey, key, Nearest(key, valid))
+}
+
+func isSysctl(name string) bool {
+	for _, n := range tcp.SysctlNames() {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+func sysctlSetter(key, name string) (func(*Scenario, string) error, error) {
+	if !isSysctl(name) {
+		return nil, unknown(key, prefixed("sysctl.", tcp.SysctlNames()))
+	}
+	return func(s *Scenario, v string) error {
+		var c tcp.Sysctl
+		if err := c.Set(name, v); err != nil {
+			return err
+		}
+		s.Sysctl = cloneMap(s.Sysctl)
+		s.Sysctl[name] = v
+		return nil
+	}, nil
+}
+
+func switchSetter(key, name string) (func(*Scenario, string) error, error) {
+	for _, n := range tcp.SwitchNames() {
+		if n != name {
+			continue
+		}
+		return func(s *Scenario, v string) error {
+			var sw tcp.Switches
+			if err := sw.Set(name, v); err != nil {
+				return err
+			}
+			s.TCP = cloneMap(s.TCP)
+			s.TCP[name] = v
+			return nil
+		}, nil
+	}
+	return nil, unknown(key, prefixed("tcp.", tcp.SwitchNames()))
+}
+
+func prefixed(prefix string, names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = prefix + n
+	}
+	return out
+}
+
+// flowKeys are the settings that one flow may have for itself.
+var flowKeys = map[string]func(*FlowConfig, string) error{
+	"cpu":     func(f *FlowConfig, v string) error { return intInto(&f.CPU, v, 0, 255) },
+	"queue":   func(f *FlowConfig, v string) error { return intInto(&f.Queue, v, 0, 127) },
+	"start":   func(f *FlowConfig, v string) error { return into(&f.Start, v, ParseDuration) },
+	"write":   func(f *FlowConfig, v string) error { return into(&f.Write, v, ParseBytes) },
+	"think":   func(f *FlowConfig, v string) error { return into(&f.Think, v, ParseDuration) },
+	"bytes":   func(f *FlowConfig, v string) error { return into(&f.Total, v, ParseBytes) },
+	"cc":      func(f *FlowConfig, v string) error { f.CC = v; return nil },
+	"nodelay": func(f *FlowConfig, v string) error { return into(&f.NoDelay, v, parseOnOff) },
+	"pacing":  func(f *FlowConfig, v string) error { return into(&f.Pacing, v, ParseByteRate) },
+}
+
+func flowSetter(key, rest string) (func(*Scenario, string) error, error) {
+	index, name, _ := strings.Cut(rest, ".")
+	i, err := strconv.Atoi(index)
+	if err != nil || i < 0 || i >= 10000 {
+		return nil, fmt.Errorf("%w %q; write flow.N.KEY with N from 0, such as flow.0.write", ErrUnknownKey, key)
+	}
+	set, ok := flowKeys[name]
+	if !ok {
+		names := make([]string, 0, len(flowKeys))
+		for n := range flowKeys {
+			names = append(names, "flow."+index+"."+n)
+		}
+		sort.Strings(names)
+		return nil, unknown(key, names)
+	}
+	return func(s *Scenario, v string) error {
+		s.PerFlow = append([]FlowConfig{}, s.PerFlow...)
+		for len(s.PerFlow) <= i {
+			s.PerFlow = append(s.PerFlow, FlowConfig{CPU: -1, Queue: -1})
+		}
+		return set(&s.PerFlow[i], v)
+	}, nil
+}

@@ -1,0 +1,39 @@
+package vmtest
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Validate checks what single keys cannot: values that exclude each other. An
+// error names the keys.
+func (s *Scenario) Validate() error {
+	switch {
+	case bits.OnesCount(uint(s.Ring.Size)) != 1:
+		return fmt.Errorf("ring_size: %d is not a power of two; the nearest below is %d", s.Ring.Size, 1<<(bits.Len(uint(s.Ring.Size))-1))
+	case s.MSS > 0 && s.MSS+s.ipHeader()+32 > s.MTU:
+		return fmt.Errorf("mss: %d and %d bytes of headers do not fit mtu %d; set mtu to %d or more", s.MSS, s.ipHeader()+32, s.MTU, s.MSS+s.ipHeader()+32)
+	case s.EffectiveMSS() < 88:
+		return fmt.Errorf("mss: %d is below the kernel's least of 88", s.EffectiveMSS())
+	case s.Duration <= 0:
+		return fmt.Errorf("duration: 0 measures nothing; write a time such as 20ms")
+	case s.CPUs() < s.QueuePairs:
+		return fmt.Errorf("queue_pairs: %d pairs need as many vcpus, and there are %d; Linux enables no more", s.QueuePairs, s.CPUs())
+	case len(s.PerFlow) > s.Flows:
+		return fmt.Errorf("flow.%d: there are only %d flows; raise flows", len(s.PerFlow)-1, s.Flows)
+	}
+	return s.validateFlows()
+}
+
+func (s *Scenario) validateFlows() error {
+	for i := range s.PerFlow {
+		f := s.Flow(i)
+		if f.CPU >= s.CPUs() {
+			return fmt.Errorf("flow.%d.cpu: %d, and there are %d CPUs (0 to %d)", i, f.CPU, s.CPUs(), s.CPUs()-1)
+		}
+		if f.Queue >= s.QueuePairs {
+			return fmt.Errorf("flow.%d.queue: %d, and there are %d queue pairs (0 to %d)", i, f.Queue, s.QueuePairs, s.QueuePairs-1)
+		}
+	}
+	return nil
+}
