@@ -5,7 +5,7 @@ const (
 	CostSourced  = "sourced"  // a published measurement, named in the note
 	CostMeasured = "measured" // measured by this project: machine, date and command in the note
 	CostAssumed  = "assumed"  // a guess; conclusions are tried with half and twice of it
-	CostSet      = "set"      // given by the scenario
+	CostSet      = "set"      // given by the scenario, or true by construction
 )
 
 // Cost is one entry of the cost model that simulated runs are made with.

@@ -134,13 +134,15 @@ type Sample struct {
 // Conclusion is a statement that compares two runs, and whether it survives
 // halving and doubling each assumed cost.
 type Conclusion struct {
-	ID     string   `json:"id"`
-	Text   string   `json:"text"`
-	Before int      `json:"before"` // index into runs
-	After  int      `json:"after"`
-	Holds  bool     `json:"holds"`
-	Tested []string `json:"tested"` // the assumed costs that were varied
-	Flips  []Flip   `json:"flips"`
+	ID       string   `json:"id"`       // kind of statement: size, packets, kicks, calls, exits, cpu or goodput
+	Subject  string   `json:"subject"`  // what is compared with what
+	Text     string   `json:"text"`     // the statement, with the values of its counters
+	Counters []string `json:"counters"` // the fields of totals that the text quotes
+	Before   int      `json:"before"`   // index into runs
+	After    int      `json:"after"`
+	Holds    bool     `json:"holds"`  // no change that was tested turns it round
+	Tested   []string `json:"tested"` // the assumed costs that were halved and doubled
+	Flips    []Flip   `json:"flips"`
 }
 
 // Flip is a change of one assumed cost that turns a conclusion round.
