@@ -1,0 +1,76 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/grid"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// story writes the conclusions, those about the same two runs together.
+func story(r *vmtest.Result) string {
+	if len(r.Conclusions) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\nWhat happened:\n")
+	for i := 0; i < len(r.Conclusions); {
+		n := i
+		for n < len(r.Conclusions) && r.Conclusions[n].Subject == r.Conclusions[i].Subject {
+			n++
+		}
+		paragraph(&b, r.Conclusions[i:n])
+		i = n
+	}
+	return b.String()
+}
+
+// paragraph writes the statements about one subject, and whether they survive
+// other costs.
+func paragraph(b *strings.Builder, cs []vmtest.Conclusion) {
+	b.WriteString(grid.Wrap(cs[0].Subject+verdict(cs), Width, "", "  "))
+	for _, c := range cs {
+		b.WriteString(grid.Wrap(c.Text+flips(c), Width, "  - ", "    "))
+	}
+}
+
+// flips names the changes of costs that turn a statement round.
+func flips(c vmtest.Conclusion) string {
+	if c.Holds {
+		return ""
+	}
+	parts := make([]string, len(c.Flips))
+	for i, f := range c.Flips {
+		parts[i] = f.Cost + " is " + factorWords(f.Factor)
+	}
+	return " [FLIPS when " + strings.Join(parts, ", or ") + "]"
+}
+
+func factorWords(f float64) string {
+	switch f {
+	case 0.5:
+		return "halved"
+	case 2:
+		return "doubled"
+	}
+	return fmt.Sprintf("multiplied by %g", f)
+}
+
+// verdict says how many assumed costs the statements were tried with.
+func verdict(cs []vmtest.Conclusion) string {
+	tested, held := 0, 0
+	for _, c := range cs {
+		tested = max(tested, len(c.Tested))
+		if c.Holds {
+			held++
+		}
+	}
+	if tested == 0 {
+		return ""
+	}
+	if held == len(cs) {
+		return fmt.Sprintf(" (holds if any of %d assumed costs is halved or doubled)", tested)
+	}
+	return fmt.Sprintf(" (%d of %d hold if any of %d assumed costs is halved or doubled)", held, len(cs), tested)
+}

@@ -1,0 +1,142 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/grid"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// queueLines is how many queue pairs of a run get a line of their own.
+const queueLines = 8
+
+func table(w io.Writer, runs []vmtest.Run) error {
+	t := grid.Table{Columns: columns()}
+	sets := remedySets(runs)
+	for i := range runs {
+		addRun(&t, &runs[i], sets)
+	}
+	return t.Write(w)
+}
+
+func columns() []grid.Column {
+	heads := [][]string{
+		{"goodput", "Gbit/s"}, {"GSO mean", "bytes"}, {">=8 MSS", "% bytes"}, {"packets", "/MB"}, {"kicks", "/MB"},
+		{"tx calls", "/MB"}, {"rx calls", "/MB"}, {"exits", "us/MB"}, {"irqs", "us/MB"}, {"guest CPU", "us/MB"}, {"host CPU", "us/MB"},
+	}
+	out := []grid.Column{{Head: []string{"run"}, Left: true}}
+	for _, h := range heads {
+		out = append(out, grid.Column{Head: h})
+	}
+	return out
+}
+
+func addRun(t *grid.Table, r *vmtest.Run, sets [][]string) {
+	v := &r.Totals
+	t.Row(shortName(r, sets), grid.Number(v.GoodputBps/1e9), fmt.Sprintf("%.0f", v.GSOMeanBytes), grid.Number(100*v.BigShare),
+		grid.Number(v.PacketsPerMB), grid.Number(v.KicksPerMB), grid.Number(v.TxCallsPerMB), grid.Number(v.RxCallsPerMB),
+		grid.Number(v.ExitNsPerMB/1e3), grid.Number(v.IRQNsPerMB/1e3), micros(v.GuestNsPerMB), micros(v.HostNsPerMB))
+	if r.QueuePairs > 1 {
+		addQueues(t, r)
+	}
+}
+
+func micros(ns *float64) string {
+	if ns == nil {
+		return "-"
+	}
+	return grid.Number(*ns / 1e3)
+}
+
+// shortName is the run in the table's first column: kernel, release, a mark for
+// the remedies, the queue pairs, and other axes.
+func shortName(r *vmtest.Run, sets [][]string) string {
+	parts := []string{strings.TrimSpace(r.Kernel + " " + r.Release)}
+	for i, set := range sets {
+		if slices.Equal(set, r.Remedies) {
+			parts = append(parts, fmt.Sprintf("R%d", i+1))
+		}
+	}
+	unit := "pairs"
+	if r.QueuePairs == 1 {
+		unit = "pair"
+	}
+	parts = append(parts, fmt.Sprintf("%d %s", r.QueuePairs, unit))
+	keys := make([]string, 0, len(r.Axes))
+	for k := range r.Axes {
+		if k != "queue_pairs" {
+			keys = append(keys, k)
+		}
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		parts = append(parts, k+"="+r.Axes[k])
+	}
+	return strings.Join(parts, " ")
+}
+
+// remedySets lists the distinct sets of remedies, in the order of the runs.
+func remedySets(runs []vmtest.Run) [][]string {
+	var sets [][]string
+	for _, r := range runs {
+		known := slices.ContainsFunc(sets, func(s []string) bool { return slices.Equal(s, r.Remedies) })
+		if len(r.Remedies) > 0 && !known {
+			sets = append(sets, r.Remedies)
+		}
+	}
+	return sets
+}
+
+// pair is what the two data rings of a queue pair add to their run.
+type pair struct {
+	packets, bytes, kicks, txCalls, rxCalls int64
+	exitNs, irqNs                           float64
+}
+
+func (p *pair) add(q vmtest.Queue) {
+	p.irqNs += q.IRQNs
+	if q.Dir == "rx" {
+		p.rxCalls += q.Calls
+		return
+	}
+	p.packets += q.Packets
+	p.bytes += q.Bytes
+	p.kicks += q.Kicks
+	p.txCalls += q.Calls
+	p.exitNs += q.ExitNs
+}
+
+// addQueues adds a line for each queue pair; those beyond queueLines share one.
+func addQueues(t *grid.Table, r *vmtest.Run) {
+	lines := make([]pair, min(r.QueuePairs, queueLines))
+	var rest pair
+	for _, q := range r.Queues {
+		switch {
+		case q.Dir == "ctrl":
+		case q.Queue < len(lines):
+			lines[q.Queue].add(q)
+		default:
+			rest.add(q)
+		}
+	}
+	for i := range lines {
+		lines[i].row(t, fmt.Sprintf("  queue %d", i), r.Totals.Bytes)
+	}
+	if r.QueuePairs > queueLines {
+		rest.row(t, fmt.Sprintf("  queues %d-%d", queueLines, r.QueuePairs-1), r.Totals.Bytes)
+	}
+}
+
+func (p *pair) row(t *grid.Table, name string, runBytes int64) {
+	perMB := func(n float64) string { return grid.Number(vmtest.PerMB(n, runBytes)) }
+	mean := "-"
+	if p.packets > 0 {
+		mean = fmt.Sprintf("%.0f", float64(p.bytes)/float64(p.packets))
+	}
+	t.Row(name, "", mean, "", perMB(float64(p.packets)), perMB(float64(p.kicks)),
+		perMB(float64(p.txCalls)), perMB(float64(p.rxCalls)), perMB(p.exitNs/1e3), perMB(p.irqNs/1e3))
+}

@@ -1,0 +1,56 @@
+package runner
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/conclude"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// Conclude draws the conclusions of a result and, where the guest's costs are a
+// model, tries them: the runs that they are about are made again with each
+// assumed cost halved and doubled. newGuest makes a guest for each goroutine of
+// that. done is called after each run made again, from any goroutine; it may be
+// nil. If ctx ends, the conclusions are those tried until then.
+func (c *Config) Conclude(ctx context.Context, res *vmtest.Result, newGuest func() vmtest.Guest, done func(n, of int)) error {
+	res.Conclusions = conclude.Draw(res.Runs)
+	vs := conclude.Variations(res.Conclusions, res.Costs)
+	if len(vs) == 0 {
+		return nil
+	}
+	var mu sync.Mutex
+	var count atomic.Int64
+	varied := map[conclude.Variation]*vmtest.Run{}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, v := range vs {
+		g.Go(func() error {
+			run, err := c.again(ctx, newGuest(), v)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			varied[v] = run
+			mu.Unlock()
+			if n := int(count.Add(1)); done != nil {
+				done(n, len(vs))
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	conclude.Judge(res.Runs, res.Conclusions, varied)
+	return err
+}
+
+func (c *Config) again(ctx context.Context, g vmtest.Guest, v conclude.Variation) (*vmtest.Run, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return g.Run(ctx, c.Runs[v.Run].Scenario, vmtest.Options{Scale: map[string]float64{v.Cost: v.Factor}})
+}
