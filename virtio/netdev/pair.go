@@ -1,0 +1,129 @@
+package netdev
+
+import (
+	"fmt"
+
+	"github.com/vnetbench/vnetbench/virtio/ring"
+	"github.com/vnetbench/vnetbench/virtio/shm"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// Pair is a receive and a transmit queue. One owner at a time calls its
+// methods and those of its queues.
+type Pair struct {
+	RX *RX
+	TX *TX
+
+	dev   *Device
+	index int
+}
+
+func newPair(d *Device, i int) *Pair {
+	p := &Pair{dev: d, index: i}
+	p.RX = newRX(p)
+	p.TX = newTX(p)
+	return p
+}
+
+// Index returns the number of the pair, from 0: its rings are 2*Index() (RX)
+// and 2*Index()+1 (TX).
+func (p *Pair) Index() int { return p.index }
+
+// Device returns the device that the pair belongs to.
+func (p *Pair) Device() *Device { return p.dev }
+
+// SetPort sets the wire that TX sends to; nil is none, and what the guest
+// sends is then dropped and counted. Frames that the former port still holds
+// are completed as before.
+func (p *Pair) SetPort(port Port) { p.TX.port = port }
+
+// AttachTX starts the transmit queue on a ring that the caller has laid over
+// the guest's memory with the features that were acknowledged. The ring is
+// looked at once without a kick. Tokens of an earlier attachment are ignored
+// from here on.
+func (p *Pair) AttachTX(now vtime.Time, q *ring.Device) { p.TX.start(q) }
+
+// AttachRX starts the receive queue, as AttachTX does the transmit queue.
+func (p *Pair) AttachRX(now vtime.Time, q *ring.Device) {
+	p.RX.start(q)
+	p.updateLive()
+}
+
+// DetachTX stops the transmit queue: every chain that it holds is completed
+// and published, and from then on the guest's memory is not touched. Held
+// frames are thereby given back although a port may still read them: drain
+// until InFlight is 0 first if that matters. It returns the ring, whose
+// NextAvail is what the front-end resumes from, nil if none was attached, and
+// whether the guest needs a last call.
+func (p *Pair) DetachTX(now vtime.Time) (*ring.Device, Call) { return p.TX.stop(now) }
+
+// DetachRX stops the receive queue: what was delivered is published, a
+// reservation is aborted, and frames that waited for buffers are dropped.
+func (p *Pair) DetachRX(now vtime.Time) (*ring.Device, Call) {
+	q, c := p.RX.stop(now)
+	p.updateLive()
+	return q, c
+}
+
+// SetMemory moves the rings to another memory, when the front-end changes its
+// table while they run. Buffers that RX had taken in advance go back first, a
+// reservation is aborted. What ports still hold lies in the old memory, which
+// has to stay mapped until TX.InFlight is 0. On an error, which names the ring
+// and is of ring.NewDevice's kinds, that ring has not moved and must be
+// detached.
+func (p *Pair) SetMemory(mem *shm.Memory) error {
+	if p.RX.q != nil {
+		p.RX.release()
+		if err := p.RX.q.SetMemory(mem); err != nil {
+			return fmt.Errorf("pair %d rx: %w", p.index, err)
+		}
+	}
+	if p.TX.q != nil {
+		if err := p.TX.q.SetMemory(mem); err != nil {
+			return fmt.Errorf("pair %d tx: %w", p.index, err)
+		}
+	}
+	return nil
+}
+
+// SetEnabled enables or disables the rings, independently of whether they are
+// attached. A TX ring that is attached but disabled is consumed and discarded
+// (counted as DropDisabled), an RX ring delivers nothing. Both are enabled
+// after New and Reset.
+func (p *Pair) SetEnabled(rx, tx bool) {
+	p.RX.enabled = rx
+	if p.TX.enabled != tx {
+		p.TX.enabled, p.TX.more = tx, p.TX.q != nil
+	}
+	p.RX.more = p.RX.more || rx && p.RX.q != nil
+	p.updateLive()
+}
+
+// Kick accounts n kicks that arrived together (the value of an eventfd, 1 for
+// an in-band message) for the queue of that direction, which then wants to be
+// polled. n = 0 is ignored: a spurious wake-up without a kick.
+func (p *Pair) Kick(now vtime.Time, dir Dir, n uint64) { p.queue(dir).kick(now, n) }
+
+// CallResult accounts what became of a call of the queue of that direction: err
+// is nil if it was delivered.
+func (p *Pair) CallResult(now vtime.Time, dir Dir, err error) {
+	p.queue(dir).callResult(now, err)
+}
+
+func (p *Pair) queue(dir Dir) *queue {
+	if dir == DirRX {
+		return &p.RX.queue
+	}
+	return &p.TX.queue
+}
+
+func (p *Pair) updateLive() {
+	p.dev.setLive(p.index, p.RX.q != nil && p.RX.enabled)
+}
+
+func (p *Pair) reset() {
+	p.RX.abandon()
+	p.TX.abandon()
+	p.RX.enabled, p.TX.enabled = true, true
+	p.dev.setLive(p.index, false)
+}

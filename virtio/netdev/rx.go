@@ -1,0 +1,149 @@
+package netdev
+
+import (
+	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/frame"
+	"github.com/vnetbench/vnetbench/virtio/ring"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// RX is a receive queue: it puts frames into buffers that the guest offers.
+// Small frames come by Deliver, which copies; large ones by Reserve and
+// Commit, so that a port reads them straight into guest memory. Either way the
+// guest sees them at the next Poll. A frame that finds too few buffers waits
+// in the spill, and what comes later waits behind it, so that order is kept.
+type RX struct {
+	queue
+	pair    *Pair
+	enabled bool
+	starved bool // a frame was kept out for want of buffers since the last look
+
+	hdrLen int
+	mrg    bool
+	bufs   buffers
+	spill  spill
+	view   frameView
+	work   Work // since the last Poll
+
+	chain  ring.Chain
+	whole  [1][]byte // a frame in one piece, as pieces
+	cutter frame.Segmenter
+
+	reserved bool
+	data     [][]byte // the reservation
+	room     int      // bytes of it that are guest memory; the rest is tail
+	tail     []byte
+
+	linear  []byte // scratch: a frame in one piece
+	segment []byte // scratch: a segment of it
+}
+
+func newRX(p *Pair) *RX { return &RX{pair: p, enabled: true} }
+
+// Snapshot returns a copy of the counters.
+func (r *RX) Snapshot() Stats { return r.stats }
+
+// Attached reports whether the queue has a ring.
+func (r *RX) Attached() bool { return r.q != nil }
+
+// Kick accounts kicks, as Pair.Kick does.
+func (r *RX) Kick(now vtime.Time, n uint64) { r.kick(now, n) }
+
+// CallResult accounts what became of a call, as Pair.CallResult does.
+func (r *RX) CallResult(now vtime.Time, err error) { r.callResult(now, err) }
+
+// Waiting returns the number of frames in the spill.
+func (r *RX) Waiting() int { return r.spill.frames }
+
+// Starved reports whether a frame was kept out for want of buffers: a Reserve
+// that failed, or a frame that went to the spill. A port that has more frames
+// keeps them until the guest kicks; Rearm asks for that kick.
+func (r *RX) Starved() bool { return r.starved }
+
+// Poll first moves frames out of the spill, at most the budget's, and then
+// publishes everything that was delivered since the last Poll with one store.
+// Work covers the deliveries since the last Poll. The error is that of TX.Poll.
+func (r *RX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
+	if !r.running() {
+		return Work{}, Call{}, r.broken
+	}
+	if r.more {
+		r.look()
+		r.more = false
+	}
+	var done Work
+	for r.spill.frames > 0 && !r.reserved && r.enabled && b.within(&done, r.size) {
+		if !r.unspill(&done) {
+			break
+		}
+	}
+	call := r.publish(now, &r.work)
+	w := r.work
+	r.work = Work{}
+	return w, call, r.broken
+}
+
+// Next returns when to Poll again without a kick: now if something waits to be
+// published, or frames wait and there may be new buffers; else vtime.Never.
+func (r *RX) Next(now vtime.Time) vtime.Time {
+	if r.running() && (r.staged > 0 || r.more && r.spill.frames > 0) {
+		return now
+	}
+	return vtime.Never
+}
+
+// Rearm asks for a kick when the guest offers buffers, if the queue is
+// starved; otherwise it needs none, and returns false. True means that there
+// are buffers already: Poll, and try again.
+func (r *RX) Rearm() (more bool) {
+	return r.running() && r.starved && r.rearm()
+}
+
+// live reports whether the queue delivers.
+func (r *RX) live() bool { return r.running() && r.enabled }
+
+// drop counts a frame that is not delivered.
+func (r *RX) drop(d DropReason) DropReason {
+	r.stats.Drops[d]++
+	r.work.Dropped++
+	return d
+}
+
+func (r *RX) start(q *ring.Device) {
+	r.abandon()
+	d := r.pair.dev
+	r.attach(q)
+	r.hdrLen, r.mrg = d.hdrLen(), d.acked.Has(virtio.FeatureMrgRxBuf)
+	r.spill.limit = d.cfg.SpillBytes
+}
+
+// stop publishes what was delivered, gives the other buffers back to the ring
+// and lets it go.
+func (r *RX) stop(now vtime.Time) (*ring.Device, Call) {
+	if r.q == nil {
+		return nil, Call{}
+	}
+	var c Call
+	r.release()
+	if r.broken == nil {
+		c = r.publish(now, &Work{})
+	}
+	q := r.q
+	r.abandon()
+	return q, c
+}
+
+// release puts the buffers that were taken and not used back.
+func (r *RX) release() {
+	r.Abort()
+	r.q.Unget(uint16(r.bufs.clear()))
+}
+
+// abandon lets the ring go without a write to guest memory.
+func (r *RX) abandon() {
+	r.stats.Drops[DropStopped] += uint64(r.spill.frames)
+	r.detach()
+	r.bufs.clear()
+	r.spill.clear()
+	r.broken, r.starved, r.reserved, r.work = nil, false, false, Work{}
+}

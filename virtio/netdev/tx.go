@@ -1,0 +1,273 @@
+package netdev
+
+import (
+	"github.com/vnetbench/vnetbench/virtio/ring"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// TX is a transmit queue: it takes frames off the ring, gives them to the
+// port, and gives their buffers back when the port is done with them and the
+// completion policy agrees.
+type TX struct {
+	queue
+	pair    *Pair
+	port    Port
+	policy  Policy
+	enabled bool
+	blocked bool // the port was full; no frame is taken until Writable
+
+	rules txRules
+	learn bool // the device steers, so that flows are noted
+
+	chain    ring.Chain
+	view     frameView
+	slots    []slot  // by head
+	pend     pending // sent, not yet completed
+	due      int     // entries at the front of pend whose time has come
+	withheld int     // of those, the ones that came due in this Poll
+	work     Work
+}
+
+// slot is what a TX queue remembers of a chain that it holds.
+type slot struct {
+	kickAt vtime.Time // the kick that announced it, vtime.Never if none did
+	state  slotState
+}
+
+type slotState uint8
+
+const (
+	slotFree  slotState = iota // the guest's
+	slotSent                   // in pend
+	slotLater                  // the port's, until Complete
+)
+
+func newTX(p *Pair) *TX {
+	return &TX{pair: p, policy: p.dev.cfg.Policy, enabled: true}
+}
+
+// Policy returns the completion policy in force.
+func (t *TX) Policy() Policy { return t.policy }
+
+// SetPolicy changes the completion policy. It applies to what is held at once,
+// at the next Poll. The error wraps ErrPolicy; the policy is then unchanged.
+func (t *TX) SetPolicy(p Policy) error {
+	if err := p.validate(); err != nil {
+		return err
+	}
+	t.policy = p
+	return nil
+}
+
+// Snapshot returns a copy of the counters.
+func (t *TX) Snapshot() Stats { return t.stats }
+
+// Attached reports whether the queue has a ring.
+func (t *TX) Attached() bool { return t.q != nil }
+
+// InFlight returns the number of chains that were taken and whose used entry
+// is not yet published: the port's, and those that the policy holds.
+func (t *TX) InFlight() int {
+	if t.q == nil {
+		return 0
+	}
+	return int(t.q.InFlight())
+}
+
+// Blocked reports whether the queue sleeps until Writable.
+func (t *TX) Blocked() bool { return t.blocked }
+
+// Kick accounts kicks, as Pair.Kick does.
+func (t *TX) Kick(now vtime.Time, n uint64) { t.kick(now, n) }
+
+// CallResult accounts what became of a call, as Pair.CallResult does.
+func (t *TX) CallResult(now vtime.Time, err error) { t.callResult(now, err) }
+
+// Poll completes what is due, takes at most the budget's packets and gives
+// them to the port, completes what the port finished at once, and publishes
+// all used entries with one store. Call says whether the guest has to be
+// interrupted for them. An error wraps ErrBroken: the guest broke the ring,
+// and the queue rests until it is attached again.
+func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
+	if !t.running() {
+		return Work{}, Call{}, t.broken
+	}
+	t.work = Work{}
+	t.withheld = 0
+	t.complete(now)
+	if !t.blocked && (t.more || t.q.Pending() > 0) {
+		t.look()
+		t.take(now, b)
+	}
+	if t.pend.n > 0 {
+		t.complete(now)
+	}
+	call := t.publish(now, &t.work)
+	if t.withheld > 0 {
+		t.stats.CallsSuppressed[CallHold]++
+		if !call.Needed {
+			call.Reason = CallHold
+		}
+	}
+	return t.work, call, t.broken
+}
+
+// take gives packets to the port until the budget or the ring is empty, or the
+// port is full.
+func (t *TX) take(now vtime.Time, b Budget) {
+	for b.within(&t.work, t.size) {
+		if !t.takeOne(now) {
+			break
+		}
+	}
+	if t.work.Packets > 0 {
+		t.port.Flush(now)
+	}
+}
+
+// takeOne takes one chain off the ring, and reports whether there may be more.
+func (t *TX) takeOne(now vtime.Time) bool {
+	c := &t.chain
+	ok, err := t.q.Next(c)
+	switch {
+	case err != nil:
+		t.fault(c, err)
+		t.work.Dropped++
+		return t.broken == nil
+	case !ok:
+		t.more = false
+		return false
+	}
+	if r := t.admit(c); r != DropNone {
+		t.reject(c.Head, r)
+		t.work.Dropped++
+		return true
+	}
+	return t.send(now, c)
+}
+
+// admit decides whether the chain holds a frame that may be sent, and if so
+// leaves it in t.view.
+func (t *TX) admit(c *ring.Chain) DropReason {
+	switch {
+	case !t.enabled:
+		return DropDisabled
+	case c.InLen > 0:
+		return DropDirection
+	case t.slots[c.Head].state != slotFree:
+		return DropHeadBusy
+	case int64(c.OutLen) < int64(t.rules.hdrLen+ethHdrLen):
+		return DropShort
+	case int64(c.OutLen) > int64(t.rules.hdrLen+t.rules.tso+maxL2Len):
+		return DropOversize
+	case t.port == nil:
+		return DropNoPort
+	}
+	t.view.open(c.Out, t.rules.hdrLen, int(c.OutLen))
+	return t.rules.check(&t.view)
+}
+
+// send gives the frame in t.view to the port.
+func (t *TX) send(now vtime.Time, c *ring.Chain) bool {
+	s := &t.slots[c.Head]
+	s.state = slotLater
+	done, r := t.port.Send(now, &t.view.hdr, t.view.iov, makeToken(t.gen, c.Head))
+	switch {
+	case r == Full:
+		s.state = slotFree
+		t.q.Unget(1)
+		t.blocked = true
+		t.stats.FullStops++
+		return false
+	case r == Later:
+		s.kickAt = t.took()
+	case done <= now && t.pend.n == 0 && !t.policy.Holding():
+		s.state = slotFree
+		t.push(c.Head, 0)
+		t.served(now, t.took())
+	default:
+		s.state, s.kickAt = slotSent, t.took()
+		t.pend.insert(max(done, now), c.Head)
+	}
+	t.account(c)
+	return true
+}
+
+// account counts the frame in t.view as sent, and notes where its flow sends.
+func (t *TX) account(c *ring.Chain) {
+	t.stats.Descs += uint64(c.Descs)
+	t.work.Descs += c.Descs
+	t.view.count(&t.stats, &t.work)
+	if t.learn {
+		if k, ok := t.view.info.Key(t.view.front); ok {
+			t.pair.dev.flows.learn(k.Hash(), t.pair.index)
+		}
+	}
+}
+
+// Next returns when to Poll again without a kick: now if there may be frames
+// to take or a completion is due, the time of the next completion, or
+// vtime.Never. A queue whose port is full waits for Writable and for
+// completions only.
+func (t *TX) Next(now vtime.Time) vtime.Time {
+	if !t.running() {
+		return vtime.Never
+	}
+	if t.more && !t.blocked {
+		return now
+	}
+	return max(now, t.pend.next(t.policy, t.size))
+}
+
+// Rearm re-enables kicks and looks at the ring once more, when a Poll has found
+// it empty. True means that there are frames, so that the caller must Poll
+// instead of sleeping. A queue that sleeps until Writable needs no kicks, and
+// gets none.
+func (t *TX) Rearm() (more bool) {
+	if !t.running() || t.blocked {
+		return false
+	}
+	return t.more || t.rearm()
+}
+
+// Writable tells the queue that its port, which was full, takes frames again.
+func (t *TX) Writable(now vtime.Time) {
+	if t.blocked {
+		t.blocked = false
+		t.more = t.q != nil
+	}
+}
+
+func (t *TX) start(q *ring.Device) {
+	t.abandon()
+	d := t.pair.dev
+	t.attach(q)
+	t.rules, t.learn = d.txRules(), len(d.pairs) > 1
+	if len(t.slots) != t.size {
+		t.slots = make([]slot, t.size)
+		t.pend = newPending(t.size)
+	}
+}
+
+// stop completes everything that is held, publishes it and lets the ring go.
+func (t *TX) stop(now vtime.Time) (*ring.Device, Call) {
+	if t.q == nil {
+		return nil, Call{}
+	}
+	var c Call
+	if t.broken == nil {
+		t.finishAll(now)
+		c = t.publish(now, &Work{})
+	}
+	q := t.q
+	t.abandon()
+	return q, c
+}
+
+// abandon lets the ring go without a write to guest memory.
+func (t *TX) abandon() {
+	t.detach()
+	t.broken, t.blocked, t.due = nil, false, 0
+	t.pend.clear()
+	clear(t.slots)
+}
