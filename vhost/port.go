@@ -18,9 +18,10 @@ type Port interface {
 	netdev.Port
 
 	// Negotiated tells the port which features the guest has acknowledged,
-	// before the first frame of a session and again after a reset. A tap turns
-	// them into offloads: frames that it delivers may only use what GUEST_CSUM,
-	// GUEST_TSO4, GUEST_TSO6 and GUEST_ECN allow.
+	// before the first frame of a session, again when they change, and with
+	// fewer guest offloads when the guest switches some off by the control
+	// queue. A tap turns them into offloads: frames that it delivers may only
+	// use what GUEST_CSUM, GUEST_TSO4, GUEST_TSO6 and GUEST_ECN allow.
 	Negotiated(acked virtio.Features) error
 
 	// Enable says whether the guest can receive on this pair: its RX ring is
@@ -41,9 +42,9 @@ type Port interface {
 	// Receive moves frames from the source into the guest's RX ring, at most
 	// budget of them, with rx.Deliver or rx.Reserve and rx.Commit. n counts the
 	// frames taken from the source, whether they were delivered or dropped.
-	// more is true if it stopped for the budget. If it answers n == 0 and
-	// more == false although RxFD is readable, the guest has no buffers for the
-	// next frame, and Receive is not called again before the guest has posted
+	// more is true if it stopped for the budget. It leaves frames in the source
+	// while the guest has no buffers: when a Reserve fails it returns, and while
+	// rx.Starved is true it is not called again before the guest has posted
 	// some. An error ends the session: the source is gone, or the system call
 	// found guest memory truncated (it then wraps unix.EFAULT).
 	Receive(now vtime.Time, rx *netdev.RX, budget int) (n int, more bool, err error)
@@ -56,4 +57,20 @@ type Port interface {
 
 	// Close releases what the port holds.
 	Close() error
+}
+
+// Holder is a Port whose Send may answer Later: it keeps the guest's buffers.
+type Holder interface {
+	Port
+
+	// Settle gives the frames that are done back by tx.Complete, and returns
+	// how many the port still keeps. The worker calls it once in each turn of
+	// its loop. Before a ring is let go it waits, for DrainTime at most, until
+	// the port keeps none; from then on the port must not touch the buffers of
+	// frames that it kept.
+	Settle(now vtime.Time, tx *netdev.TX) (kept int)
+
+	// DoneFD is the descriptor that is readable while frames are done that
+	// Settle has not given back.
+	DoneFD() int
 }

@@ -1,9 +1,12 @@
 package osio
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"golang.org/x/sys/unix"
 )
 
 // FaultError says that an access to mapped memory faulted: the file behind the
@@ -44,3 +47,7 @@ func Guard(owns func(addr uintptr) bool, f func()) (err error) {
 	f()
 	return nil
 }
+
+// IsFault reports whether err is that of a system call which found the memory
+// it was given truncated.
+func IsFault(err error) bool { return errors.Is(err, unix.EFAULT) }

@@ -95,3 +95,24 @@ func Send(fd int, b []byte, fds []int, empty bool) (int, error) {
 		}
 	}
 }
+
+// ErrNotSocket says that a descriptor is no UNIX stream socket.
+var ErrNotSocket = errors.New("descriptor is not a UNIX stream socket")
+
+// Listening reports whether the UNIX stream socket fd listens; if not, it is
+// connected, or useless.
+func Listening(fd int) (bool, error) {
+	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil {
+		return false, opError("getsockopt", err)
+	}
+	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil {
+		return false, opError("getsockopt", err)
+	}
+	if domain != unix.AF_UNIX || kind != unix.SOCK_STREAM {
+		return false, ErrNotSocket
+	}
+	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+	return n != 0, opError("getsockopt", err)
+}

@@ -1,0 +1,149 @@
+package vhost
+
+import (
+	"github.com/vnetbench/vnetbench/vhost/wire"
+	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/netdev"
+	"github.com/vnetbench/vnetbench/virtio/ring"
+)
+
+// Action is one thing that a Session wants done: one of the types of this
+// file. Actions are carried out in the order in which they were returned. Those
+// with a Token are pending: the session waits, and handles no further message,
+// until Done has been called with the token and what came of it.
+type Action interface{ action() }
+
+// Token names a pending action. Tokens of a session are never used twice.
+type Token uint64
+
+// Result is what came of a pending action. Only the fields that the action's
+// comment names are looked at.
+type Result struct {
+	Err  error
+	Base uint16 // of StopRing: the next available index that the device would take
+}
+
+// RegionID names a mapped memory region within a session. IDs are never used
+// twice.
+type RegionID uint64
+
+// FDKind is what a descriptor of a ring is for.
+type FDKind uint8
+
+// The descriptors of a ring.
+const (
+	KickFD FDKind = iota // readable when the driver made buffers available
+	CallFD               // to be written when the driver wants to know of used ones
+	ErrFD                // to be written when the ring is broken
+)
+
+// String names the kind as the protocol's requests do.
+func (k FDKind) String() string { return [...]string{"kick", "call", "err"}[min(k, ErrFD)] }
+
+// Role is what a ring is in the net device.
+type Role struct {
+	Dir  netdev.Dir
+	Pair int // 0 for the control queue
+}
+
+// The actions.
+type (
+	// Reply sends a message to the front-end on the main channel.
+	Reply struct{ Message wire.Message }
+
+	// CloseFDs closes descriptors that a message was not entitled to carry or
+	// that the session has no use for.
+	CloseFDs struct{ FDs []int }
+
+	// MapRegions maps the regions, each from its own descriptor, under the
+	// IDs. All are mapped or none is. The executor closes the descriptors, also
+	// when it fails. Pending: Err.
+	MapRegions struct {
+		Token   Token
+		IDs     []RegionID
+		Regions []wire.Region
+		FDs     []int
+	}
+
+	// SetMemory makes the mapped regions, and no others, the guest memory of
+	// the rings that start from here on. No ring runs. Regions that are not
+	// among them are unmapped.
+	SetMemory struct {
+		IDs     []RegionID
+		Regions []wire.Region
+	}
+
+	// SetFeatures makes acked the feature set of the device; the bits of the
+	// protocol are not among them. No ring runs. Pending: Err.
+	SetFeatures struct {
+		Token Token
+		Acked virtio.Features
+	}
+
+	// StartRing starts a ring. Pending: Err.
+	StartRing struct {
+		Token   Token
+		Ring    int
+		Role    Role
+		Config  ring.Config
+		Enabled bool
+	}
+
+	// StopRing stops a ring that runs: what it holds is completed, and no guest
+	// memory is touched and no call made for it afterwards. Pending: Base.
+	StopRing struct {
+		Token Token
+		Ring  int
+		Role  Role
+	}
+
+	// EnableRing enables or disables a ring that runs.
+	EnableRing struct {
+		Ring int
+		Role Role
+		On   bool
+	}
+
+	// SetFD gives a ring, whether it runs or not, a descriptor in the place of
+	// the one that it has, which is closed. FD is -1 for none: a ring without a
+	// kick descriptor that runs is polled. Pending, unless the token is 0: Err,
+	// if the descriptor cannot be used; it is closed then and the old one stays.
+	SetFD struct {
+		Token Token
+		Ring  int
+		Kind  FDKind
+		FD    int
+	}
+
+	// SetBackendFD replaces, and closes, the socket for requests to the
+	// front-end. Pending: Err, if it cannot be used; it is closed then.
+	SetBackendFD struct {
+		Token Token
+		FD    int
+	}
+
+	// ResetDevice returns the device to its initial state. No ring runs.
+	ResetDevice struct{}
+
+	// NotifyConfig tells the front-end, on the socket of SetBackendFD, that the
+	// configuration or status changed. Nothing waits for an answer.
+	NotifyConfig struct{}
+
+	// End ends the session: everything that it has is released, and the
+	// connection is closed. No action follows.
+	End struct{ Reason error }
+)
+
+func (Reply) action()        {}
+func (CloseFDs) action()     {}
+func (MapRegions) action()   {}
+func (SetMemory) action()    {}
+func (SetFeatures) action()  {}
+func (StartRing) action()    {}
+func (StopRing) action()     {}
+func (EnableRing) action()   {}
+func (SetFD) action()        {}
+func (SetBackendFD) action() {}
+func (ResetDevice) action()  {}
+func (NotifyConfig) action() {}
+func (End) action()          {}

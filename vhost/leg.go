@@ -1,0 +1,180 @@
+package vhost
+
+import (
+	"github.com/vnetbench/vnetbench/vhost/osio"
+	"github.com/vnetbench/vnetbench/virtio/netdev"
+	"github.com/vnetbench/vnetbench/virtio/ring"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// leg is one ring that a worker serves, with its descriptors. The descriptors
+// are the runner's; the worker only uses them. All of it belongs to the worker's
+// thread.
+type leg struct {
+	ring    int // index in the session
+	dir     netdev.Dir
+	fds     [3]int // by FDKind, -1 for none
+	running bool
+	enabled bool
+	deaf    bool // the kick descriptor failed and is not looked at any more
+	broken  bool // the guest broke the ring, and that has been reported
+	owed    bool // a call is due for which there is no descriptor yet
+	buf     [8]byte
+}
+
+func newLeg(dir netdev.Dir) leg { return leg{dir: dir, fds: [3]int{-1, -1, -1}} }
+
+// setFD gives the leg another descriptor. A call that was due before there was
+// a descriptor is made now.
+func (w *worker) setFD(l *leg, kind FDKind, fd int) {
+	l.fds[kind] = fd
+	switch kind {
+	case KickFD:
+		l.deaf = false
+	case CallFD:
+		if l.owed && fd >= 0 {
+			w.makeCall(l)
+		}
+	}
+}
+
+// makeCall notifies the guest, and accounts what became of it. Without a
+// descriptor the call is owed until there is one.
+func (w *worker) makeCall(l *leg) {
+	fd := l.fds[CallFD]
+	if l.owed = fd < 0; l.owed {
+		return
+	}
+	err := osio.WriteEvent(fd)
+	w.callResult(l, w.clock.Now(), err)
+}
+
+// readKicks reads the kick descriptor and accounts what was there. A
+// descriptor whose other end is gone is not looked at again.
+func (w *worker) readKicks(l *leg, now vtime.Time) {
+	fd := l.fds[KickFD]
+	if fd < 0 || l.deaf {
+		return
+	}
+	n, err := osio.ReadEvent(fd, &l.buf)
+	if err != nil {
+		l.deaf = true
+		return
+	}
+	w.kicked(l, now, n)
+}
+
+// polled reports whether the leg's ring has to be looked at without kicks.
+func (l *leg) polled() bool { return l.running && !l.broken && l.fds[KickFD] < 0 }
+
+// kickSlot is the descriptor that a sleeping worker waits for on behalf of the
+// leg.
+func (l *leg) kickSlot() int {
+	if !l.running || l.deaf || l.broken {
+		return -1
+	}
+	return l.fds[KickFD]
+}
+
+// report tells the runner that the guest broke the ring, once, and signals the
+// front-end's error descriptor.
+func (w *worker) report(l *leg, err error) {
+	if l.broken {
+		return
+	}
+	l.broken = true
+	if fd := l.fds[ErrFD]; fd >= 0 {
+		_ = osio.WriteEvent(fd)
+	}
+	w.events.broken(l.ring, err)
+}
+
+// kicked, callResult, poll, next, rearm, attach and detach hand on to the
+// device's queue that the leg is.
+
+func (w *worker) kicked(l *leg, now vtime.Time, n uint64) {
+	if l.dir == netdev.DirCtrl {
+		w.ctrl.Kick(now, n)
+		return
+	}
+	w.pair.Kick(now, l.dir, n)
+	if l.dir == netdev.DirRX {
+		w.rxReady = true
+	}
+}
+
+func (w *worker) callResult(l *leg, now vtime.Time, err error) {
+	if l.dir == netdev.DirCtrl {
+		w.ctrl.CallResult(now, err)
+		return
+	}
+	w.pair.CallResult(now, l.dir, err)
+}
+
+func (w *worker) poll(l *leg, now vtime.Time) {
+	var call netdev.Call
+	var err error
+	switch l.dir {
+	case netdev.DirRX:
+		_, call, err = w.pair.RX.Poll(now, quantum)
+	case netdev.DirTX:
+		_, call, err = w.pair.TX.Poll(now, quantum)
+	case netdev.DirCtrl:
+		var done []netdev.Action
+		_, call, done, err = w.ctrl.Poll(now, quantum)
+		w.events.control(done)
+	}
+	if err != nil {
+		w.report(l, err)
+	}
+	if call.Needed {
+		w.makeCall(l)
+	}
+}
+
+func (w *worker) next(l *leg, now vtime.Time) vtime.Time {
+	if !l.running {
+		return vtime.Never
+	}
+	switch l.dir {
+	case netdev.DirRX:
+		return w.pair.RX.Next(now)
+	case netdev.DirTX:
+		return w.pair.TX.Next(now)
+	}
+	return w.ctrl.Next(now)
+}
+
+func (w *worker) rearm(l *leg) (more bool) {
+	if !l.running {
+		return false
+	}
+	switch l.dir {
+	case netdev.DirRX:
+		return w.pair.RX.Rearm()
+	case netdev.DirTX:
+		return w.pair.TX.Rearm()
+	}
+	return w.ctrl.Rearm()
+}
+
+func (w *worker) attach(l *leg, now vtime.Time, q *ring.Device) {
+	switch l.dir {
+	case netdev.DirRX:
+		w.pair.AttachRX(now, q)
+	case netdev.DirTX:
+		w.pair.AttachTX(now, q)
+	case netdev.DirCtrl:
+		w.ctrl.Attach(now, q)
+	}
+}
+
+func (w *worker) detach(l *leg, now vtime.Time) (q *ring.Device, call netdev.Call) {
+	switch l.dir {
+	case netdev.DirRX:
+		return w.pair.DetachRX(now)
+	case netdev.DirTX:
+		return w.pair.DetachTX(now)
+	}
+	return w.ctrl.Detach(now), netdev.Call{}
+}

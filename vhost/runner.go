@@ -1,0 +1,298 @@
+package vhost
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vnetbench/vnetbench/vhost/osio"
+	"github.com/vnetbench/vnetbench/vhost/wire"
+	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/netdev"
+	"github.com/vnetbench/vnetbench/virtio/shm"
+)
+
+// runner carries a session's actions out: it is the composer of one connection.
+// Its own goroutine reads messages and drives the workers; nothing else does.
+type runner struct {
+	ch      *channel
+	sess    *Session
+	dev     *netdev.Device
+	ports   []Port
+	log     *slog.Logger
+	shared  shared
+	fds     [][3]int // of the rings, by FDKind, -1 for none
+	backend int      // socket for our own requests, -1 for none
+	reason  error    // why the session ended
+
+	maps  map[RegionID]*osio.Mapping
+	known atomic.Pointer[[]*osio.Mapping] // maps, for a faulting thread to read
+	mem   *shm.Memory
+
+	mu      sync.Mutex // what follows
+	workers []*worker  // by pair, that of the control queue last; nil until needed
+	pending []event
+	report  SessionReport // as of the last message
+}
+
+// event is what a worker reported.
+type event struct {
+	ring int // that the guest broke, or -1 if the worker died
+	err  error
+}
+
+// newRunner makes the runner of a new session.
+func newRunner(ch *channel, dev *netdev.Device, cfg *Config) *runner {
+	r := &runner{
+		ch: ch, dev: dev, ports: cfg.Ports, log: cfg.Logger, backend: -1,
+		maps: make(map[RegionID]*osio.Mapping), workers: make([]*worker, dev.Pairs()+1),
+	}
+	r.known.Store(&[]*osio.Mapping{})
+	r.sess = NewSession(SessionConfig{
+		QueuePairs: dev.Pairs(), Features: dev.Features(), Protocol: cfg.Protocol,
+		QueueNum: cfg.QueueNum, ResumeFromUsed: cfg.ResumeFromUsed, ConfigSpace: r.configSpace,
+	})
+	r.fds = make([][3]int, len(r.sess.rings))
+	for i := range r.fds {
+		r.fds[i] = [3]int{-1, -1, -1}
+	}
+	r.shared.dev, r.shared.clock, r.shared.events, r.shared.owns = dev, osio.NewClock(), r, r.owns
+	r.shared.pairs.Store(int32(dev.Pairs()))
+	return r
+}
+
+// run serves the connection until it ends, releases everything, and returns the
+// reason.
+func (r *runner) run() error {
+	for r.reason == nil {
+		m, fds, bad, err := r.ch.read()
+		switch {
+		case errors.Is(err, errInterrupted):
+			r.ch.resume()
+			r.takeEvents()
+		case err != nil:
+			r.reason = err
+		default:
+			r.log.Debug("message", "request", m.String(), "descriptors", len(fds))
+			r.perform(r.sess.Handle(m, fds, bad))
+			r.update()
+		}
+	}
+	r.release()
+	return r.reason
+}
+
+// update takes what others may know of the session over into the report.
+func (r *runner) update() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Acked, r.report.Protocol, r.report.Stats = r.sess.Acked(), r.sess.Protocol(), r.sess.Stats()
+}
+
+// reportNow returns the session's report as of the last message.
+func (r *runner) reportNow() SessionReport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.report
+}
+
+// interrupt ends the session for a reason from outside.
+func (r *runner) interrupt(reason error) { r.post(event{ring: -1, err: reason}) }
+
+// post leaves an event for the runner's goroutine.
+func (r *runner) post(e event) {
+	r.mu.Lock()
+	r.pending = append(r.pending, e)
+	r.mu.Unlock()
+	r.ch.interrupt()
+}
+
+func (r *runner) takeEvents() {
+	r.mu.Lock()
+	all := r.pending
+	r.pending = nil
+	r.mu.Unlock()
+	for _, e := range all {
+		if e.ring < 0 {
+			r.end(e.err)
+			continue
+		}
+		r.log.Warn("guest broke a ring", "ring", e.ring, "error", e.err)
+		r.perform(r.sess.RingBroken(e.ring))
+	}
+}
+
+func (r *runner) end(reason error) {
+	if r.reason == nil {
+		r.reason = reason
+	}
+}
+
+// broken, died and control are what workers report, on their own threads.
+
+func (r *runner) broken(ring int, err error) { r.post(event{ring: ring, err: err}) }
+func (r *runner) died(err error)             { r.post(event{ring: -1, err: err}) }
+
+// control takes over what the guest changed by the control queue, as far as the
+// ports have to know.
+func (r *runner) control(actions []netdev.Action) {
+	if len(actions) == 0 {
+		return
+	}
+	for _, a := range actions {
+		switch a.Kind {
+		case netdev.ActPairs:
+			r.shared.pairs.Store(int32(a.Pairs))
+		case netdev.ActOffloads:
+			r.shared.offloads.Store(uint64(r.sess.Acked()&^guestOffloads | a.Offloads))
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.workers {
+		if w != nil && w.pair != nil {
+			w.poke()
+		}
+	}
+}
+
+// guestOffloads are the features that the guest can switch off while it runs.
+const guestOffloads = virtio.FeatureGuestCSum | virtio.FeatureGuestTSO4 |
+	virtio.FeatureGuestTSO6 | virtio.FeatureGuestECN | virtio.FeatureGuestUFO
+
+// perform carries actions out in order, and those that follow from them.
+func (r *runner) perform(actions []Action) {
+	for len(actions) > 0 && r.reason == nil {
+		a := actions[0]
+		actions = append(actions[1:], r.do(a)...)
+	}
+	for _, a := range actions { // of a session that has ended meanwhile
+		r.drop(a)
+	}
+}
+
+// drop closes the descriptors of an action that is not carried out.
+func (r *runner) drop(a Action) {
+	switch a := a.(type) {
+	case CloseFDs:
+		osio.CloseAll(a.FDs)
+	case MapRegions:
+		osio.CloseAll(a.FDs)
+	case SetFD:
+		osio.Close(a.FD)
+	case SetBackendFD:
+		osio.Close(a.FD)
+	}
+}
+
+// do carries one action out and returns what follows from its result.
+func (r *runner) do(a Action) []Action {
+	switch a := a.(type) {
+	case Reply:
+		if err := r.ch.write(a.Message); err != nil {
+			r.end(err)
+		}
+	case CloseFDs:
+		osio.CloseAll(a.FDs)
+	case MapRegions:
+		return r.sess.Done(a.Token, Result{Err: r.mapRegions(a)})
+	case SetMemory:
+		r.setMemory(a)
+	case SetFeatures:
+		return r.sess.Done(a.Token, Result{Err: r.setFeatures(a.Acked)})
+	case StartRing:
+		return r.sess.Done(a.Token, Result{Err: r.startRing(a)})
+	case StopRing:
+		return r.sess.Done(a.Token, Result{Base: r.stopRing(a)})
+	case EnableRing:
+		if w := r.worker(a.Role); w != nil {
+			r.check(w.do(func() { w.enable(a.Role.Dir, a.On) }))
+		}
+	case SetFD:
+		err := r.setFD(a)
+		if a.Token != 0 {
+			return r.sess.Done(a.Token, Result{Err: err})
+		}
+	case SetBackendFD:
+		return r.sess.Done(a.Token, Result{Err: r.setBackend(a.FD)})
+	case ResetDevice:
+		r.dev.Reset()
+		r.shared.pairs.Store(int32(r.dev.Pairs()))
+	case NotifyConfig:
+		r.notifyConfig()
+	case End:
+		r.end(a.Reason)
+	}
+	return nil
+}
+
+// check ends the session if a worker is gone; the worker's own report, which
+// says why, comes first if it is there already.
+func (r *runner) check(err error) {
+	if err != nil {
+		r.takeEvents()
+		r.end(err)
+	}
+}
+
+func (r *runner) setFeatures(acked virtio.Features) error {
+	if err := r.dev.SetFeatures(acked); err != nil {
+		return err
+	}
+	r.shared.offloads.Store(uint64(acked))
+	r.log.Info("features", "acked", acked.String())
+	return nil
+}
+
+// configSpace reads the device's configuration space; it is the control queue's
+// worker, if there is one, that may be changing it.
+func (r *runner) configSpace() (space []byte) {
+	w := r.workers[r.dev.Pairs()]
+	if w == nil || w.do(func() { space = r.dev.ConfigSpace() }) != nil {
+		return r.dev.ConfigSpace()
+	}
+	return space
+}
+
+// setFD stores a ring's descriptor and tells the worker, if the ring runs.
+func (r *runner) setFD(a SetFD) error {
+	if a.FD >= 0 {
+		if err := osio.PrepareNotifier(a.FD); err != nil {
+			osio.Close(a.FD)
+			return fmt.Errorf("%v descriptor: %w", a.Kind, err)
+		}
+	}
+	old := r.fds[a.Ring][a.Kind]
+	r.fds[a.Ring][a.Kind] = a.FD
+	if r.sess.rings[a.Ring].running {
+		role := r.sess.role(a.Ring)
+		w := r.worker(role)
+		r.check(w.do(func() { w.setFD(w.leg(role.Dir), a.Kind, a.FD) }))
+	}
+	osio.Close(old)
+	return nil
+}
+
+func (r *runner) setBackend(fd int) error {
+	if err := osio.PrepareNotifier(fd); err != nil {
+		osio.Close(fd)
+		return err
+	}
+	osio.Close(r.backend)
+	r.backend = fd
+	return nil
+}
+
+// notifyConfig tells the front-end of a change. A socket that is full has an
+// earlier notification in it, which says the same.
+func (r *runner) notifyConfig() {
+	if r.backend < 0 {
+		return
+	}
+	b := wire.BackendMessage(wire.BackendConfigChange, wire.Empty{}).Append(nil)
+	if _, err := osio.Send(r.backend, b, nil, false); err != nil {
+		r.log.Debug("configuration change not sent", "error", err)
+	}
+}

@@ -1,0 +1,376 @@
+// Package vhost is the vhost-user back-end of the net device. Its core, Session,
+// is the protocol's state machine without sockets, clock, goroutine or lock:
+// messages go in, actions come out. Server is what carries the actions out in
+// real time: it listens, maps guest memory, and runs one Worker thread per queue
+// pair between eventfds, the device (virtio/netdev) and a Port.
+//
+// The protocol is that of QEMU's docs/interop/vhost-user.rst. Messages are
+// accepted in any order: a ring starts as soon as its parts (features, memory,
+// size, addresses, kick descriptor) are complete, wherever the last of them came
+// from. Nothing that a front-end sends panics.
+package vhost
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vnetbench/vnetbench/vhost/wire"
+	"github.com/vnetbench/vnetbench/virtio"
+)
+
+// ProtocolOffer is the protocol features that a Session implements.
+const ProtocolOffer = wire.ProtocolMQ | wire.ProtocolReplyAck | wire.ProtocolBackendReq |
+	wire.ProtocolConfig | wire.ProtocolResetDevice | wire.ProtocolConfigureMemSlots |
+	wire.ProtocolStatus
+
+// MaxMemSlots is what GET_MAX_MEM_SLOTS answers: how many memory regions a
+// session takes. Front-ends expect it never to shrink.
+const MaxMemSlots = 509
+
+// inboxMax is how many messages wait behind a pending action.
+const inboxMax = 64
+
+// QueueNumMode says what GET_QUEUE_NUM counts, on which front-ends differ.
+type QueueNumMode uint8
+
+// The meanings of GET_QUEUE_NUM.
+const (
+	// QueueNumAuto counts queue pairs, as QEMU and DPDK read it, or every
+	// ring, the control queue included, if the front-end acknowledged CONFIG,
+	// as crosvm and cloud-hypervisor do.
+	QueueNumAuto QueueNumMode = iota
+	// QueueNumPairs always counts pairs.
+	QueueNumPairs
+	// QueueNumRings always counts rings.
+	QueueNumRings
+)
+
+// SessionConfig describes the device to a session.
+type SessionConfig struct {
+	// QueuePairs is the number of pairs, from 1.
+	QueuePairs int
+	// Features is the device's offer. The session adds the transport's bit.
+	Features virtio.Features
+	// Protocol is the offer of protocol features; 0 is ProtocolOffer, of which
+	// it has to be a subset.
+	Protocol wire.ProtocolFeatures
+	// QueueNum says what GET_QUEUE_NUM counts.
+	QueueNum QueueNumMode
+	// ResumeFromUsed starts every ring at the used index found in memory
+	// instead of the base that the front-end sends: for front-ends that restart
+	// from the available index and so skip what was in flight.
+	ResumeFromUsed bool
+	// ConfigSpace returns the device's configuration space.
+	ConfigSpace func() []byte
+}
+
+// Session is the state of one connection with a front-end. It is not safe for
+// concurrent use.
+type Session struct {
+	cfg    SessionConfig
+	offer  virtio.Features // with the transport's bits
+	rings  []ringState
+	memory []region
+	lastID RegionID
+
+	acked    virtio.Features // without the transport's bits
+	have     bool            // SET_FEATURES has come
+	applied  bool            // acked is what the device has
+	protocol wire.ProtocolFeatures
+	status   uint8
+	broken   bool // a ring is: the device needs a reset
+
+	inbox []input
+	out   []Action
+	token Token
+	wait  func(Result) // continuation of the pending action
+	ended bool
+	stats SessionStats
+}
+
+// SessionStats are counters of one session.
+type SessionStats struct {
+	Messages       uint64 `json:"messages"`        // requests received
+	Refused        uint64 `json:"refused"`         // requests refused, for whatever reason
+	Ignored        uint64 `json:"ignored"`         // unknown requests that nobody waits for
+	RingStarts     uint64 `json:"ring_starts"`     // rings started, restarts included
+	RingStops      uint64 `json:"ring_stops"`      // rings stopped
+	RingsUnmapped  uint64 `json:"rings_unmapped"`  // starts refused because the ring is outside guest memory
+	StartsDisabled uint64 `json:"starts_disabled"` // rings that were disabled when they started
+	MemoryChanges  uint64 `json:"memory_changes"`  // memory tables that took effect
+	RingsBroken    uint64 `json:"rings_broken"`    // rings that the guest broke
+	LastRefusal    string `json:"last_refusal"`    // the reason of the last refusal, empty if none
+}
+
+// input is a message that waits to be handled.
+type input struct {
+	m   wire.Message
+	fds []int
+	err error // what Decode said
+}
+
+// NewSession returns a session in its initial state.
+func NewSession(cfg SessionConfig) *Session {
+	if cfg.Protocol == 0 {
+		cfg.Protocol = ProtocolOffer
+	}
+	s := &Session{cfg: cfg, offer: cfg.Features | wire.FeatureProtocol}
+	n := 2 * cfg.QueuePairs
+	if cfg.Features.Has(virtio.FeatureCtrlVQ) {
+		n++
+	}
+	s.rings = make([]ringState, n)
+	return s
+}
+
+// Stats returns a copy of the counters.
+func (s *Session) Stats() SessionStats { return s.stats }
+
+// Acked returns the virtio features that the front-end acknowledged, and
+// Protocol the protocol features.
+func (s *Session) Acked() virtio.Features { return s.acked }
+
+// Protocol returns the protocol features that the front-end acknowledged.
+func (s *Session) Protocol() wire.ProtocolFeatures { return s.protocol }
+
+// Handle takes a message from the main channel with the descriptors that came
+// along, which it owns from here on, and the error of its decoding, if any; m
+// then has at least its request and flags. It returns what is to be done.
+func (s *Session) Handle(m wire.Message, fds []int, err error) []Action {
+	if s.ended {
+		return []Action{CloseFDs{FDs: fds}}
+	}
+	if len(s.inbox) == inboxMax {
+		s.inbox = append(s.inbox, input{m: m, fds: fds})
+		s.end(ErrFlood)
+		return s.drain()
+	}
+	s.inbox = append(s.inbox, input{m: m, fds: fds, err: err})
+	return s.run()
+}
+
+// Done takes the result of the pending action t and returns what is to be done
+// next. It panics if t is not pending, which is a mistake of the caller's.
+func (s *Session) Done(t Token, r Result) []Action {
+	if s.ended {
+		return nil
+	}
+	if s.wait == nil || t != s.token {
+		panic(fmt.Sprintf("vhost: token %d is not pending", t))
+	}
+	then := s.wait
+	s.wait = nil
+	then(r)
+	return s.run()
+}
+
+// RingBroken notes that the guest broke a ring that runs. The device asks for a
+// reset from here on.
+func (s *Session) RingBroken(ring int) []Action {
+	s.stats.RingsBroken++
+	s.broken = true
+	if s.ended || !s.protocol.Has(wire.ProtocolConfig|wire.ProtocolBackendReq) {
+		return nil
+	}
+	return []Action{NotifyConfig{}}
+}
+
+// run handles messages until one is pending or none is left.
+func (s *Session) run() []Action {
+	for s.wait == nil && !s.ended && len(s.inbox) > 0 {
+		in := s.inbox[0]
+		s.inbox = s.inbox[1:]
+		s.dispatch(in)
+	}
+	return s.drain()
+}
+
+// drain returns the actions so far.
+func (s *Session) drain() []Action {
+	out := s.out
+	s.out = nil
+	return out
+}
+
+// dispatch validates what holds for every message and calls its handler.
+func (s *Session) dispatch(in input) {
+	s.stats.Messages++
+	m := in.m
+	if m.IsReply() {
+		s.close(in.fds)
+		s.end(fmt.Errorf("%v: %w", m.Request, ErrUnexpectedReply))
+		return
+	}
+	if in.err != nil {
+		s.close(in.fds)
+		s.malformed(m, in.err)
+		return
+	}
+	if least, most := m.FDs(); len(in.fds) < least || len(in.fds) > most {
+		s.close(in.fds)
+		s.refuse(m, fmt.Errorf("%w: %d, want %d to %d", ErrDescriptors, len(in.fds), least, most))
+		return
+	}
+	s.handler(m.Request)(s, m, in.fds)
+}
+
+// handlers are the requests that the session knows what to do with.
+var handlers = map[wire.Request]func(*Session, wire.Message, []int){
+	wire.GetFeatures:         (*Session).getFeatures,
+	wire.SetFeatures:         (*Session).setFeatures,
+	wire.SetOwner:            (*Session).acknowledge,
+	wire.ResetOwner:          (*Session).acknowledge,
+	wire.GetProtocolFeatures: (*Session).getProtocolFeatures,
+	wire.SetProtocolFeatures: (*Session).setProtocolFeatures,
+	wire.GetQueueNum:         (*Session).getQueueNum,
+	wire.SetBackendReqFD:     (*Session).setBackendFD,
+	wire.GetConfig:           (*Session).getConfig,
+	wire.SetConfig:           (*Session).setConfig,
+	wire.ResetDevice:         (*Session).resetDevice,
+	wire.SetStatus:           (*Session).setStatus,
+	wire.GetStatus:           (*Session).getStatus,
+	wire.SetMemTable:         (*Session).setMemTable,
+	wire.GetMaxMemSlots:      (*Session).getMaxMemSlots,
+	wire.AddMemReg:           (*Session).addMemReg,
+	wire.RemMemReg:           (*Session).remMemReg,
+	wire.SetVringNum:         (*Session).setVringNum,
+	wire.SetVringAddr:        (*Session).setVringAddr,
+	wire.SetVringBase:        (*Session).setVringBase,
+	wire.GetVringBase:        (*Session).getVringBase,
+	wire.SetVringKick:        (*Session).setVringFD,
+	wire.SetVringCall:        (*Session).setVringFD,
+	wire.SetVringErr:         (*Session).setVringFD,
+	wire.SetVringEnable:      (*Session).setVringEnable,
+}
+
+// needs are the protocol features without whose offer a request is not served.
+// That the front-end acknowledged them is not asked for: some that remember a
+// negotiation skip it on the next connection.
+var needs = map[wire.Request]wire.ProtocolFeatures{
+	wire.GetQueueNum:     wire.ProtocolMQ,
+	wire.SetBackendReqFD: wire.ProtocolBackendReq,
+	wire.GetConfig:       wire.ProtocolConfig,
+	wire.SetConfig:       wire.ProtocolConfig,
+	wire.ResetDevice:     wire.ProtocolResetDevice,
+	wire.SetStatus:       wire.ProtocolStatus,
+	wire.GetStatus:       wire.ProtocolStatus,
+	wire.GetMaxMemSlots:  wire.ProtocolConfigureMemSlots,
+	wire.AddMemReg:       wire.ProtocolConfigureMemSlots,
+	wire.RemMemReg:       wire.ProtocolConfigureMemSlots,
+}
+
+// handler returns the handler of a request.
+func (s *Session) handler(r wire.Request) func(*Session, wire.Message, []int) {
+	if h, ok := handlers[r]; ok && s.cfg.Protocol.Has(needs[r]) {
+		return h
+	}
+	return (*Session).unsupported
+}
+
+// emit appends an action.
+func (s *Session) emit(a Action) { s.out = append(s.out, a) }
+
+// pend returns a fresh token and makes the session wait for it: then is called
+// with the result.
+func (s *Session) pend(then func(Result)) Token {
+	s.token++
+	s.wait = then
+	return s.token
+}
+
+// close closes descriptors.
+func (s *Session) close(fds []int) {
+	if len(fds) > 0 {
+		s.emit(CloseFDs{FDs: fds})
+	}
+}
+
+// reply answers m with a payload of its own.
+func (s *Session) reply(m wire.Message, p wire.Payload) {
+	s.emit(Reply{Message: m.Reply(p)})
+}
+
+// wantsAck reports whether m is to be answered by a number.
+func (s *Session) wantsAck(m wire.Message) bool {
+	return m.NeedReply() && !m.Request.HasOwnReply() && s.protocol.Has(wire.ProtocolReplyAck)
+}
+
+// ack says that m was done, if anybody wants to know.
+func (s *Session) ack(m wire.Message) {
+	if s.wantsAck(m) {
+		s.reply(m, wire.U64(0))
+	}
+}
+
+// acknowledge handles a message that changes nothing: there is nothing to own
+// here, and RESET_OWNER is ambiguous to the point that its own specification
+// advises to ignore it.
+func (s *Session) acknowledge(m wire.Message, _ []int) { s.ack(m) }
+
+// refuse says that m was not done. If the front-end does not want to know, it
+// would go on with a wrong idea of our state, so the session ends.
+func (s *Session) refuse(m wire.Message, err error) {
+	if !s.note(m, err) {
+		s.end(fmt.Errorf("%v: %w", m.Request, err))
+	}
+}
+
+// note says that m was not done, but only to a front-end that asked; it
+// reports whether it did.
+func (s *Session) note(m wire.Message, err error) bool {
+	s.stats.Refused++
+	s.stats.LastRefusal = fmt.Sprintf("%v: %v", m.Request, err)
+	if !s.wantsAck(m) {
+		return false
+	}
+	s.reply(m, wire.U64(1))
+	return true
+}
+
+// end ends the session, and closes what waits in the inbox.
+func (s *Session) end(reason error) {
+	for _, in := range s.inbox {
+		s.close(in.fds)
+	}
+	s.inbox, s.wait, s.ended = nil, nil, true
+	s.emit(End{Reason: reason})
+}
+
+// malformed refuses a message that could not be decoded. GET_CONFIG has a form
+// for that in its own reply.
+func (s *Session) malformed(m wire.Message, err error) {
+	if m.Request == wire.GetConfig && errors.Is(err, wire.ErrConfigRange) {
+		s.note(m, err)
+		s.reply(m, wire.Config{})
+		return
+	}
+	s.refuse(m, err)
+}
+
+// unsupported refuses a request that was not negotiated. Those that have a
+// reply of their own get the one that says so; an unknown one that nobody
+// waits for is ignored, since later protocols may have it.
+func (s *Session) unsupported(m wire.Message, fds []int) {
+	s.close(fds)
+	switch {
+	case m.Request == wire.GetInflightFD:
+		s.note(m, ErrUnsupported)
+		s.reply(m, wire.Inflight{})
+	case m.Request == wire.SetDeviceStateFD:
+		s.note(m, ErrUnsupported)
+		s.reply(m, wire.U64(0x101)) // failed, and no descriptor comes back
+	case m.Request == wire.GetShmemConfig:
+		s.reply(m, wire.Raw{})
+	case m.Request == wire.GetVringBaseSkipDrain:
+		s.refuse(m, ErrUnsupported)
+	case m.Request.HasOwnReply():
+		s.note(m, ErrUnsupported)
+		s.reply(m, wire.U64(1))
+	case !m.Request.Known():
+		if !s.note(m, ErrUnsupported) {
+			s.stats.Ignored++
+		}
+	default:
+		s.refuse(m, ErrUnsupported)
+	}
+}

@@ -1,0 +1,57 @@
+package vhost
+
+import (
+	"time"
+
+	"github.com/vnetbench/vnetbench/vhost/wire"
+	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/netdev"
+)
+
+// historyMax is how many past sessions a server remembers.
+const historyMax = 16
+
+// PairStats are the counters of a queue pair.
+type PairStats struct {
+	RX netdev.Stats `json:"rx"`
+	TX netdev.Stats `json:"tx"`
+}
+
+// Stats is a snapshot of a server. The counters of the queues count over all
+// sessions since the server began to listen: they survive a reconnect and a
+// reset. What one session did is the difference of two snapshots; Generation
+// says which session they belong to.
+type Stats struct {
+	// Generation is the number of sessions that there have been, the present
+	// one included.
+	Generation uint64 `json:"generation"`
+	// Connected says whether there is a session now.
+	Connected bool `json:"connected"`
+	// Pairs are the counters of the pairs, and Ctrl those of the control queue.
+	Pairs []PairStats  `json:"pairs"`
+	Ctrl  netdev.Stats `json:"ctrl"`
+	// Sessions are the last sessions, at most 16, the present one last.
+	Sessions []SessionReport `json:"sessions"`
+}
+
+// SessionReport is what is known of one session.
+type SessionReport struct {
+	Generation uint64                `json:"generation"`
+	Start      time.Time             `json:"start"`
+	End        time.Time             `json:"end"` // zero while it lasts
+	Acked      virtio.Features       `json:"acked"`
+	Protocol   wire.ProtocolFeatures `json:"protocol"`
+	Stats      SessionStats          `json:"stats"`
+	Reason     string                `json:"reason"` // why it ended, empty while it lasts
+	// Err is the reason as an error, for errors.Is; nil while the session lasts.
+	Err error `json:"-"`
+}
+
+// merge adds the counters of a session's queues.
+func (s *Stats) merge(pairs []PairStats, ctrl netdev.Stats) {
+	for i := range pairs {
+		s.Pairs[i].RX.Merge(&pairs[i].RX)
+		s.Pairs[i].TX.Merge(&pairs[i].TX)
+	}
+	s.Ctrl.Merge(&ctrl)
+}

@@ -1,0 +1,330 @@
+package vhost
+
+import (
+	"fmt"
+
+	"github.com/vnetbench/vnetbench/vhost/wire"
+	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/netdev"
+	"github.com/vnetbench/vnetbench/virtio/ring"
+)
+
+// ringState is what a session knows of a ring. Whether it is started (kicked)
+// and whether it is enabled are independent of each other and of running, which
+// is that the device has it.
+type ringState struct {
+	size    uint16         // 0 until SET_VRING_NUM
+	addr    wire.VringAddr // as addresses of the front-end
+	placed  bool           // addr is set
+	base    uint16         // next available index, from SET_VRING_BASE or the last stop
+	kicked  bool           // SET_VRING_KICK came since the last stop
+	enabled bool
+	running bool
+}
+
+// complete reports whether everything that a start needs from the front-end's
+// ring messages is there.
+func (r *ringState) complete() bool { return r.kicked && r.placed && r.size != 0 }
+
+// at returns the ring that a message is about, or refuses the message.
+func (s *Session) at(m wire.Message, index uint32) (*ringState, int, bool) {
+	if uint64(index) >= uint64(len(s.rings)) {
+		s.refuse(m, fmt.Errorf("%w: %d, there are %d", ErrRing, index, len(s.rings)))
+		return nil, 0, false
+	}
+	return &s.rings[index], int(index), true
+}
+
+// role returns what ring i is. The control queue comes after the last pair that
+// the driver can use: without MQ that is the first (virtio 1.3 §5.1.2).
+func (s *Session) role(i int) Role {
+	ctrl := 2 * s.cfg.QueuePairs
+	if !s.acked.Has(virtio.FeatureMQ) {
+		ctrl = 2
+	}
+	if i == ctrl && s.acked.Has(virtio.FeatureCtrlVQ) {
+		return Role{Dir: netdev.DirCtrl}
+	}
+	if i%2 == 0 {
+		return Role{Dir: netdev.DirRX, Pair: i / 2}
+	}
+	return Role{Dir: netdev.DirTX, Pair: i / 2}
+}
+
+// firstRunning returns a ring that runs, or -1.
+func (s *Session) firstRunning() int {
+	for i := range s.rings {
+		if s.rings[i].running {
+			return i
+		}
+	}
+	return -1
+}
+
+// idle refuses m if the ring runs.
+func (s *Session) idle(m wire.Message, r *ringState, i int) bool {
+	if r.running {
+		s.refuse(m, fmt.Errorf("ring %d: %w", i, ErrRunning))
+		return false
+	}
+	return true
+}
+
+func (s *Session) setVringNum(m wire.Message, _ []int) {
+	v := m.Payload.(wire.VringState)
+	r, i, ok := s.at(m, v.Index)
+	if !ok {
+		return
+	}
+	if v.Num == 0 || v.Num > ring.MaxSize || v.Num&(v.Num-1) != 0 {
+		s.refuse(m, fmt.Errorf("ring %d: %w: %d", i, ErrRingSize, v.Num))
+		return
+	}
+	if r.size == uint16(v.Num) {
+		s.ack(m)
+		return
+	}
+	if s.idle(m, r, i) {
+		r.size = uint16(v.Num)
+		s.startRing(m, i, s.ack)
+	}
+}
+
+// setVringAddr places a ring. It may come again while the ring runs, with the
+// same addresses (to switch logging) or with others: then the ring is stopped
+// and started at its new place.
+func (s *Session) setVringAddr(m wire.Message, _ []int) {
+	v := m.Payload.(wire.VringAddr)
+	r, i, ok := s.at(m, v.Index)
+	if !ok {
+		return
+	}
+	if v.Desc%ring.DescAlign != 0 || v.Avail%ring.AvailAlign != 0 || v.Used%ring.UsedAlign != 0 {
+		s.refuse(m, fmt.Errorf("%w: %v", ErrAlignment, v))
+		return
+	}
+	same := r.placed && r.addr.Desc == v.Desc && r.addr.Avail == v.Avail && r.addr.Used == v.Used
+	place := func() {
+		r.addr, r.placed = v, true
+		s.startRing(m, i, s.ack)
+	}
+	if same || !r.running {
+		place()
+		return
+	}
+	s.stopRing(i, place)
+}
+
+func (s *Session) setVringBase(m wire.Message, _ []int) {
+	v := m.Payload.(wire.VringState)
+	r, i, ok := s.at(m, v.Index)
+	if ok && s.idle(m, r, i) {
+		r.base = uint16(v.Num)
+		s.ack(m)
+	}
+}
+
+// getVringBase stops a ring and answers with the index of the available entry
+// that is next. A ring that never ran, or that a reset has stopped before,
+// answers with the index that it has.
+func (s *Session) getVringBase(m wire.Message, _ []int) {
+	v := m.Payload.(wire.VringState)
+	r, i, ok := s.at(m, v.Index)
+	if !ok {
+		return
+	}
+	answer := func() {
+		s.unkick(i)
+		s.reply(m, wire.VringState{Index: v.Index, Num: uint32(r.base)})
+	}
+	if !r.running {
+		answer()
+		return
+	}
+	s.stopRing(i, answer)
+}
+
+// unkick takes the kick descriptor from a ring that does not run; it starts
+// again when it gets a new one.
+func (s *Session) unkick(i int) {
+	if r := &s.rings[i]; r.kicked {
+		r.kicked = false
+		s.emit(SetFD{Ring: i, Kind: KickFD, FD: -1})
+	}
+}
+
+// setVringFD takes a kick, call or error descriptor, whatever else is known of
+// the ring. A kick descriptor, or the word that there is none, starts the ring.
+func (s *Session) setVringFD(m wire.Message, fds []int) {
+	v := m.Payload.(wire.VringFD)
+	r, i, ok := s.at(m, uint32(v.Index))
+	if !ok {
+		s.close(fds)
+		return
+	}
+	set := SetFD{Ring: i, FD: -1}
+	if len(fds) > 0 {
+		set.FD = fds[0]
+	}
+	switch m.Request {
+	case wire.SetVringCall:
+		set.Kind = CallFD
+	case wire.SetVringErr:
+		set.Kind = ErrFD
+	}
+	set.Token = s.pend(func(res Result) {
+		if res.Err != nil {
+			s.refuse(m, fmt.Errorf("ring %d: %w", i, res.Err))
+			return
+		}
+		if set.Kind == KickFD {
+			r.kicked = true
+		}
+		s.startRing(m, i, s.ack)
+	})
+	s.emit(set)
+}
+
+// setVringEnable enables or disables a ring, which is independent of whether it
+// is started: QEMU does so long before it sends anything else of the ring.
+func (s *Session) setVringEnable(m wire.Message, _ []int) {
+	v := m.Payload.(wire.VringState)
+	_, i, ok := s.at(m, v.Index)
+	if !ok {
+		return
+	}
+	if v.Num > 1 {
+		s.refuse(m, fmt.Errorf("ring %d: %w: enable %d, want 0 or 1", i, ErrValue, v.Num))
+		return
+	}
+	s.enable(i, v.Num == 1)
+	s.ack(m)
+}
+
+func (s *Session) enable(i int, on bool) {
+	r := &s.rings[i]
+	if r.enabled != on && r.running {
+		s.emit(EnableRing{Ring: i, Role: s.role(i), On: on})
+	}
+	r.enabled = on
+}
+
+// startAll starts every ring that is complete and does not run, and then
+// answers m by then. A ring that cannot start is counted and left alone: the
+// message was about something else.
+func (s *Session) startAll(m wire.Message, then func(wire.Message)) { s.startFrom(0, m, then) }
+
+func (s *Session) startFrom(i int, m wire.Message, then func(wire.Message)) {
+	for ; i < len(s.rings); i++ {
+		if s.ready(i) {
+			s.launch(i, func(error) { s.startFrom(i+1, m, then) })
+			return
+		}
+	}
+	then(m)
+}
+
+// ready reports whether ring i can be started.
+func (s *Session) ready(i int) bool {
+	r := &s.rings[i]
+	return r.complete() && !r.running && s.have && len(s.memory) > 0
+}
+
+// startRing starts ring i if the message m made it complete, and answers m.
+func (s *Session) startRing(m wire.Message, i int, then func(wire.Message)) {
+	if !s.ready(i) {
+		then(m)
+		return
+	}
+	s.launch(i, func(err error) {
+		if err != nil {
+			s.note(m, fmt.Errorf("ring %d: %w", i, err))
+			return
+		}
+		then(m)
+	})
+}
+
+// launch starts ring i, which is ready. If it does not lie in guest memory it
+// is left stopped, and then is called with ErrUnmapped.
+func (s *Session) launch(i int, then func(error)) {
+	if role := s.role(i); role.Pair >= s.cfg.QueuePairs {
+		then(fmt.Errorf("%w: it is no queue without CTRL_VQ and MQ", ErrRing))
+		return
+	}
+	cfg, err := s.place(&s.rings[i])
+	if err != nil {
+		s.stats.RingsUnmapped++
+		then(err)
+		return
+	}
+	s.apply(func(err error) {
+		if err != nil {
+			then(err)
+			return
+		}
+		s.emitStart(i, cfg, then)
+	})
+}
+
+func (s *Session) emitStart(i int, cfg ring.Config, then func(error)) {
+	r := &s.rings[i]
+	cfg.Features = s.acked
+	t := s.pend(func(res Result) {
+		r.running = res.Err == nil
+		if r.running {
+			s.stats.RingStarts++
+			if !r.enabled {
+				s.stats.StartsDisabled++
+			}
+		}
+		then(res.Err)
+	})
+	s.emit(StartRing{Token: t, Ring: i, Role: s.role(i), Config: cfg, Enabled: r.enabled})
+}
+
+// place translates a ring's addresses.
+func (s *Session) place(r *ringState) (ring.Config, error) {
+	need := ring.BytesNeeded(r.size)
+	cfg := ring.Config{Size: r.size, Base: r.base, BaseFromUsed: s.cfg.ResumeFromUsed}
+	for _, p := range []struct {
+		name   string
+		uva, n uint64
+		gpa    *uint64
+	}{
+		{"descriptor table", r.addr.Desc, need.Desc, &cfg.Desc},
+		{"available ring", r.addr.Avail, need.Avail, &cfg.Avail},
+		{"used ring", r.addr.Used, need.Used, &cfg.Used},
+	} {
+		gpa, ok := s.gpaOf(p.uva, p.n)
+		if !ok {
+			return cfg, fmt.Errorf("%w: %s at %#x, %d bytes", ErrUnmapped, p.name, p.uva, p.n)
+		}
+		*p.gpa = gpa
+	}
+	return cfg, nil
+}
+
+// stopRing stops ring i, which runs, and keeps its index.
+func (s *Session) stopRing(i int, then func()) {
+	r := &s.rings[i]
+	t := s.pend(func(res Result) {
+		r.running, r.base = false, res.Base
+		s.stats.RingStops++
+		then()
+	})
+	s.emit(StopRing{Token: t, Ring: i, Role: s.role(i)})
+}
+
+// stopAll stops every ring that runs and calls then with their numbers.
+func (s *Session) stopAll(then func(ran []int)) { s.stopFrom(0, nil, then) }
+
+func (s *Session) stopFrom(i int, ran []int, then func([]int)) {
+	for ; i < len(s.rings); i++ {
+		if s.rings[i].running {
+			s.stopRing(i, func() { s.stopFrom(i+1, append(ran, i), then) })
+			return
+		}
+	}
+	then(ran)
+}
