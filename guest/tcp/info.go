@@ -19,7 +19,7 @@ type Counters struct {
 	BadAcks      uint64           // acknowledgements of data never sent, ignored
 	OldAcks      uint64           // acknowledgements below the left edge, ignored
 	BytesAcked   uint64           // payload bytes acknowledged
-	Throttled    uint64           // times TSQ stopped the write loop
+	Throttled    uint64           // times TSQ stopped a pass and asked for a wake-up
 	TSQRuns      uint64           // runs of the TSQ tasklet
 	Autocork     uint64           // TCPAutoCorking: pushes left to a completion
 	Deferred     uint64           // times TSO deferral stopped the write loop

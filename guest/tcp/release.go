@@ -102,7 +102,7 @@ var history = []struct {
 	}},
 	{"4.7", func(k *Kernel) { k.Switches.EORMarks, k.Switches.Flush = true, FlushEach }},
 	{"4.10", func(k *Kernel) { k.Switches.TSQPass = PassTwo }},
-	{"4.13", func(k *Kernel) { k.Switches.Pace = PaceTimer }},
+	{"4.13", func(k *Kernel) { k.Switches.Pace, k.Switches.ClockCache = PaceTimer, true }},
 	{"4.15", func(k *Kernel) { k.Switches.TSQPass, k.Switches.Autocork = PassEmpty, CorkRtx }},
 	{"4.16", func(k *Kernel) { k.Switches.Autosize = AutosizeRate }},
 	{"4.17", func(k *Kernel) { k.Switches.AlwaysGSO = true }},

@@ -6,19 +6,19 @@ type Rule uint8
 
 // The rules, from the point of view of the decision that bounded the packet.
 const (
-	RuleNone      Rule = iota // not a data packet
-	RuleTail                  // all that was queued, and nothing held it back
-	RuleFull                  // the queue entry reached the size goal
-	RuleRest                  // what an earlier cut of the same entry left over
-	RuleEOR                   // the record ends here
-	RuleMiddle                // the entry was closed short, and others follow it
-	RuleCwnd                  // cut to the congestion window's quota
-	RuleRwnd                  // cut to the peer's window
-	RuleAutosize              // cut to the number of segments that the pacing rate allows
-	RuleGSOSegs               // cut to gso_max_segs
-	RuleNagle                 // the rest shorter than a segment was kept back
-	RuleRetrans               // a retransmission
-	RuleProbe                 // a window probe or a tail loss probe
+	RuleNone     Rule = iota // not a data packet
+	RuleTail                 // all that was queued, and nothing held it back
+	RuleFull                 // the queue entry reached the size goal
+	RuleRest                 // what an earlier cut of the same entry left over
+	RuleEOR                  // the record ends here
+	RuleMiddle               // the entry was closed short, and others follow it
+	RuleCwnd                 // cut to the congestion window's quota
+	RuleRwnd                 // cut to the peer's window
+	RuleAutosize             // cut to the number of segments that the pacing rate allows
+	RuleGSOSegs              // cut to gso_max_segs
+	RuleNagle                // the rest shorter than a segment was kept back
+	RuleRetrans              // a retransmission
+	RuleProbe                // a window probe or a tail loss probe
 	NumRules
 )
 

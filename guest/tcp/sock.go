@@ -7,21 +7,116 @@
 // it the time and takes its packets; the composer calls Write for the
 // application, Input for acknowledgements, TSQ for the tasklet, and Timer when
 // Next says so. It knows no rings and no payload bytes: payload is lengths and
-// addresses. A socket must not be used concurrently.
+// addresses. A socket must not be used concurrently; but Input, TSQ, Timer and
+// Freed may be called from inside an Env method during a Write, as interrupts
+// do, and then wait for the end of it where the kernel lets them wait.
 package tcp
 
 import (
 	"github.com/vnetbench/vnetbench/guest/skb"
+	"github.com/vnetbench/vnetbench/guest/tcp/cc"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
 
 // Sock is the sending half of one established connection. It implements
 // skb.Owner.
 type Sock struct {
-	flow int32
-	cfg  Config
-	env  Env
-	pool *skb.Pool
+	// set by NewSock
+	cfg         Config
+	env         Env
+	pool        *skb.Pool
+	cc          cc.Controller
+	rateCC      cc.RateController // cc, if it sets the rate itself
+	flow        int32
+	tickNs      int64 // length of a tick if it is whole nanoseconds, else 0
+	gsoMax      uint32
+	gsoSegs     uint32
+	pacingShift uint8
+	canGSO      bool
+	rttStamp    bool // packets carry fine stamps although round trips are in ticks
+	sackOK      bool
+
+	// write queue
+	wq         segList // unsent
+	rtx        segList // sent and not acknowledged
+	freeSegs   *seg
+	mss        uint32
+	goalSegs   uint16 // segments of the size goal, cached
+	writeSeq   uint32
+	pushedSeq  uint32
+	nonagle    uint8
+	owned      bool // a process uses the socket
+	nospace    bool // a writer waits for send buffer space
+	finSent    bool
+	callCopied bool   // this sendmsg appended something
+	callSegs   uint32 // and so many entries since the last backlog flush
+	arenaPage  uint32
+	arenaOff   uint32
+	linearSlot uint32
+	sndbuf     uint32
+	wmemQueued uint32
+	wmemAlloc  uint32
+	tsqFlags   uint8
+
+	// window
+	sndUna, sndNxt uint32
+	sndWnd         uint32
+	maxWindow      uint32
+	sndSml         uint32
+	packetsOut     uint32
+	sackedOut      uint32
+	lostOut        uint32
+	retransOut     uint32
+	lostTotal      uint64
+	win            cc.Window
+	cwndUsed       uint32
+	cwndStamp      uint32
+	usageSeq       uint32
+	maxPacketsOut  uint32
+	isCwndLimited  bool
+	tsoDeferred    uint32
+	lsndtime       uint32
+
+	// time
+	clock       vtime.Time // the last reading (tcp_clock_cache)
+	wstamp      vtime.Time // departure clock (tcp_wstamp_ns)
+	pacingAt    vtime.Time
+	pacingRate  uint64
+	dataSegsOut uint32
+	rtt         rttEstimator
+	minRTT      minFilter
+	rto         int64 // ticks
+	dlv         delivery
+
+	// recovery
+	ca           cc.State
+	highSeq      uint32
+	priorCwnd    uint32
+	prrDelivered uint32
+	prrOut       uint32
+	sackHint     *seg // where the last SACK was found
+	lostHint     *seg // where loss marking stopped
+	lostCnt      uint32
+	rexmitHint   *seg // where retransmission stopped
+	lastSacks    [4]Range
+	retransmits  uint32
+
+	// timers
+	pending       pendingKind
+	timerDeferred bool
+	tlpActive     bool
+	tlpRetrans    bool
+	tlpHigh       uint32
+	timerTick     int64
+	backoff       uint32
+	probesOut     uint32
+
+	st           ackState
+	smp          cc.Sample
+	backlog      []backlogAck
+	backlogSacks []int
+	sackBuf      [4]Range
+	cnt          Counters
 }
 
 // NewSock returns a socket that is not yet connected. The pool gives the
@@ -32,7 +127,48 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Sock{flow: flow, cfg: cfg, env: env, pool: pool}, nil
+	ctl, err := cc.New(cfg.CC, cfg.ccOptions())
+	if err != nil {
+		return nil, err
+	}
+	s := &Sock{flow: flow, cfg: cfg, env: env, pool: pool, cc: ctl, mss: cfg.MSS}
+	s.rateCC, _ = ctl.(cc.RateController)
+	if 1_000_000_000%int64(cfg.HZ) == 0 {
+		s.tickNs = 1_000_000_000 / int64(cfg.HZ)
+	}
+	s.rttStamp = !cfg.Switches.RTTUs && cfg.CC == "cubic" && cfg.HZ < 1000
+	s.pacingShift = 10
+	s.pacingRate = min(s.noRate(), cfg.MaxPacingRate)
+	s.pacingAt = vtime.Never
+	if cfg.NoDelay {
+		s.nonagle = nagleOff
+	}
+	s.sndbuf = cfg.Sndbuf
+	if s.sndbuf == 0 {
+		s.sndbuf = uint32(cfg.Sysctl.Wmem[1])
+	}
+	s.wmemAlloc = 1
+	s.arenaOff = ArenaPage
+	s.arenaPage = cfg.ArenaPages // the first page frag wraps to page 0
+	s.win = cc.Window{Cwnd: initCwnd, Ssthresh: cc.InfiniteSsthresh, Clamp: 1<<32 - 1}
+	s.rto = s.usToTicks(rtoInitUs)
+	s.initGSO()
+	return s, nil
+}
+
+// ccOptions is what the congestion control must know of the kernel.
+func (c *Config) ccOptions() cc.Options {
+	sw := &c.Switches
+	o := cc.Options{HZ: c.HZ, Hystart: cc.HystartOld, DelayShift: 3,
+		StretchSlowStart: sw.Stretch >= StretchSlowStart, StretchAvoid: sw.Stretch == StretchAll,
+		IdleShift: sw.CubicIdle, AckRatio: sw.CubicRatio}
+	if sw.HystartNew {
+		o.Hystart = cc.HystartNew
+	}
+	if sw.CubicRatio {
+		o.DelayShift = 4
+	}
+	return o
 }
 
 // Flow returns the index that every packet of the socket carries.
@@ -40,38 +176,74 @@ func (s *Sock) Flow() int32 { return s.flow }
 
 // Established starts the connection when its handshake is complete. It sends
 // nothing. It reads the clock once.
-func (s *Sock) Established(hs Handshake) {}
+func (s *Sock) Established(hs Handshake) {
+	s.clock = s.env.Now()
+	iss := s.cfg.ISS
+	s.sndUna, s.sndNxt, s.writeSeq, s.pushedSeq, s.sndSml = iss, iss, iss, iss, iss
+	s.highSeq, s.usageSeq, s.rtt.seq = iss, iss, iss
+	s.sndWnd, s.maxWindow, s.sackOK = hs.Window, hs.Window, hs.SACK
+	s.mss = s.boundHalf(s.cfg.MSS)
+	now := s.jiffies()
+	s.minRTT.reset(now, 1<<32-1)
+	s.dlv.total, s.dlv.at = 1, max(micro(s.clock), 1) // the SYN was delivered
+	s.lsndtime, s.cwndStamp = now, now
+	if s.cfg.Sndbuf == 0 {
+		s.expandSndbuf()
+	}
+	if hs.RTTUs > 0 {
+		s.rttSample(hs.RTTUs, hs.RTTUs, false)
+	}
+	s.cc.Init(&s.win, s.sample())
+	s.updateRate()
+}
 
-// Write is one sendmsg of n bytes in process context. It returns how many the
-// socket accepted. If that is less than n the writer sleeps until
-// Env.WriteSpace and then calls Write for the rest with Continue.
-func (s *Sock) Write(n int, fl WriteFlags) int { return n }
-
-// Close queues a FIN after the data that was written, and pushes it.
-func (s *Sock) Close() {}
-
-// Input processes one incoming acknowledgement in softirq context. While a
-// Write is under way further up the stack it is kept for the end of it.
-func (s *Sock) Input(a Ack) {}
-
-// TSQ is the body of the TSQ tasklet for this socket (tcp_tsq_handler).
-func (s *Sock) TSQ() {}
-
-// Freed takes a packet's charge off the socket (tcp_wfree). It implements
-// skb.Owner.
-func (s *Sock) Freed(p *skb.SKB) {}
-
-// Next returns when Timer wants to be called, or vtime.Never. It may change
-// with every call of another method.
-func (s *Sock) Next() vtime.Time { return vtime.Never }
-
-// Timer runs what is due at now, in softirq context: retransmission, tail loss
-// probe, window probe, pacing.
-func (s *Sock) Timer(now vtime.Time) {}
+// Close queues a FIN after the data that was written, and pushes it
+// (tcp_send_fin).
+func (s *Sock) Close() {
+	if s.finSent {
+		return
+	}
+	s.finSent = true
+	s.owned = true
+	g := s.wq.tail
+	if g == nil {
+		g = s.newSeg()
+		g.seq, g.end = s.writeSeq, s.writeSeq
+		g.truesize = s.cfg.TruesizeOverhead
+		s.wmemQueued += g.truesize
+		s.wq.pushBack(g)
+	}
+	g.flags |= skb.FIN
+	g.end++
+	s.writeSeq++
+	s.pushPending(s.mss, nagleOff)
+	s.release()
+}
 
 // Done reports whether everything written, and the FIN if Close was called, is
 // acknowledged.
-func (s *Sock) Done() bool { return true }
+func (s *Sock) Done() bool { return s.sndUna == s.writeSeq }
 
 // Info returns a snapshot of the socket.
-func (s *Sock) Info() Info { return Info{} }
+func (s *Sock) Info() Info {
+	us := func(ticks int64) uint32 { return uint32(ticks * 1_000_000 / int64(s.cfg.HZ)) }
+	i := Info{
+		State: s.ca, Cwnd: s.win.Cwnd, Ssthresh: s.win.Ssthresh, InFlight: s.inFlight(),
+		PacketsOut: s.packetsOut, SRTTUs: s.srttUs() >> 3, MinRTTUs: s.minRTT.value(), RTOUs: us(s.rto),
+		SndWnd: s.sndWnd, Sndbuf: s.sndbuf, WmemQueued: s.wmemQueued, WmemAlloc: s.wmemAlloc - 1,
+		Unsent: s.writeSeq - s.sndNxt, Unacked: s.sndNxt - s.sndUna, PacingRate: s.pacingRate,
+		Counters: s.cnt,
+	}
+	i.RTTVarUs = s.rtt.mdev >> 2
+	if !s.cfg.Switches.RTTUs {
+		i.RTTVarUs = us(int64(s.rtt.mdev)) >> 2
+	}
+	if s.pacingRate == s.noRate() {
+		i.PacingRate = Unlimited
+	}
+	i.SizeGoal = max(uint32(s.goalSegs), 1) * s.mss
+	if s.cfg.Switches.Autosize != AutosizeOff {
+		i.TSOSegs, _ = s.maxSegs(s.mss)
+	}
+	return i
+}

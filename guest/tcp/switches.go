@@ -138,7 +138,7 @@ const (
 
 // Switches is what a kernel release does, decision by decision. Each can be
 // set alone, so that one patch can be put on any release. The zero value is
-// v3.8 with every remedy on that is named as a test switched off; use Release.
+// the earliest kind of everything and no release's; use Release.
 type Switches struct {
 	Goal         GoalKind     // size of queue entries
 	AlwaysGSO    bool         // TCP builds GSO packets for every device (v4.17)
@@ -165,6 +165,7 @@ type Switches struct {
 	DeferOpen    bool         // deferral only in state Open, not Disorder and CWR (up to v4.1)
 	Rate         RateKind     // pacing rate
 	Pace         PaceKind     // pacing inside TCP
+	ClockCache   bool         // the clock is read once per pass, not once per packet (v4.13)
 	RTTUs        bool         // round trips in µs, not ticks (v3.15)
 	Limited      LimitedKind  // window-limited test
 	LimitedSend  bool         // window validation also when nothing was sent (after v5.0)
@@ -231,6 +232,7 @@ var switchDefs = []switchDef{
 	boolSwitch("defer_open", func(s *Switches) *bool { return &s.DeferOpen }),
 	kindSwitch("pacing_rate", "none jiffies fixed ratio", func(s *Switches) *RateKind { return &s.Rate }),
 	kindSwitch("pace", "qdisc timer edt", func(s *Switches) *PaceKind { return &s.Pace }),
+	boolSwitch("clock_cache", func(s *Switches) *bool { return &s.ClockCache }),
 	boolSwitch("rtt_us", func(s *Switches) *bool { return &s.RTTUs }),
 	kindSwitch("cwnd_limited", "ack write usage", func(s *Switches) *LimitedKind { return &s.Limited }),
 	boolSwitch("cwnd_limited_send", func(s *Switches) *bool { return &s.LimitedSend }),

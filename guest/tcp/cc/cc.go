@@ -150,13 +150,14 @@ const (
 
 // Options is what an algorithm must know of the kernel that runs it.
 type Options struct {
-	HZ             uint32      // ticks per second, at least 1
-	Hystart        HystartKind // CUBIC: form of HyStart
-	HystartDetect  uint8       // CUBIC: 1 ACK train, 2 delay increase; 0 means 3
-	DelayShiftOld  uint8       // CUBIC, old HyStart: shift of the delay threshold (4 up to v3.x, 3 in v4.16); 0 means 3
-	StretchAck     bool        // one call counts all segments it acknowledges (v3.13; v4.0 in congestion avoidance)
-	IdleShift      bool        // CUBIC: idle time does not count for growth (v4.3)
-	MaxPlusOneCwnd bool        // CUBIC: growth bounded by delayed ACK ratio as before v4.0
+	HZ               uint32      // ticks per second, at least 1
+	Hystart          HystartKind // CUBIC: form of HyStart
+	HystartDetect    uint8       // CUBIC: 1 ACK train, 2 delay increase, or both; 0 means both
+	DelayShift       uint8       // CUBIC, old HyStart: shift of the delay threshold (4 in v3.8, 3 in v4.16)
+	StretchSlowStart bool        // an ACK counts for all that it acknowledges in slow start (v3.13)
+	StretchAvoid     bool        // and in congestion avoidance (v4.0)
+	IdleShift        bool        // CUBIC: idle time is not growth (v4.3)
+	AckRatio         bool        // CUBIC: growth is scaled by the segments per ACK (before v4.0)
 }
 
 // New returns a controller of the named algorithm. The error wraps ErrUnknown

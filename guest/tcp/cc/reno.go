@@ -3,44 +3,55 @@ package cc
 // reno is TCP NewReno's window growth (net/ipv4/tcp_cong.c, v3.8 to v6.12).
 type reno struct{ opt Options }
 
-func (*reno) Name() string                         { return "reno" }
-func (*reno) Init(*Window, *Sample)                {}
-func (*reno) OnRTT(*Window, *Sample)               {}
-func (*reno) OnState(*Window, *Sample, State)      {}
-func (*reno) OnEvent(*Window, *Sample, Event)      {}
+func (*reno) Name() string { return "reno" }
+
+func (*reno) Init(*Window, *Sample) {}
+
+func (*reno) OnRTT(*Window, *Sample) {}
+
+func (*reno) OnState(*Window, *Sample, State) {}
+
+func (*reno) OnEvent(*Window, *Sample, Event) {}
+
 func (*reno) Ssthresh(w *Window, _ *Sample) uint32 { return max(w.Cwnd>>1, 2) }
+
 func (r *reno) OnAck(w *Window, s *Sample) {
 	if !s.CwndLimited {
 		return
 	}
-	acked := ackedPerCall(&r.opt, s)
-	if w.InSlowStart() || (!r.opt.StretchAck && w.Cwnd == w.Ssthresh) {
-		if acked = slowStart(w, acked); acked == 0 {
-			return
+	if acked, more := r.opt.slowStart(w, s.Acked); more {
+		additive(w, w.Cwnd, r.opt.avoidAcked(acked))
+	}
+}
+
+// slowStart grows the window by the acknowledged segments, up to the
+// threshold, and reports how many are left for congestion avoidance and
+// whether it has to run. Before v3.13 an ACK counts for one segment, and the
+// threshold itself still belongs to slow start (tcp_slow_start).
+func (o *Options) slowStart(w *Window, acked uint32) (left uint32, more bool) {
+	if !o.StretchSlowStart {
+		if w.Cwnd > w.Ssthresh {
+			return acked, true
 		}
+		w.Cwnd = min(w.Cwnd+1, w.Clamp)
+		return 0, false
 	}
-	additive(w, w.Cwnd, acked)
-}
-
-// ackedPerCall is how many segments one ACK counts for: all it acknowledged,
-// or one in kernels that count calls (before v3.13).
-func ackedPerCall(o *Options, s *Sample) uint32 {
-	if o.StretchAck {
-		return s.Acked
+	if !w.InSlowStart() {
+		return acked, true
 	}
-	return 1
-}
-
-// slowStart adds acked segments up to the threshold and returns how many are
-// left for congestion avoidance (tcp_slow_start, v6.1).
-func slowStart(w *Window, acked uint32) uint32 {
-	c := w.Cwnd + acked
-	if w.Ssthresh > w.Cwnd {
-		c = min(c, w.Ssthresh)
-	}
+	c := min(w.Cwnd+acked, w.Ssthresh)
 	acked -= c - w.Cwnd
 	w.Cwnd = min(c, w.Clamp)
-	return acked
+	return acked, acked > 0 && o.StretchAvoid
+}
+
+// avoidAcked is how many segments an ACK counts for in congestion avoidance:
+// one before v4.0.
+func (o *Options) avoidAcked(acked uint32) uint32 {
+	if o.StretchAvoid {
+		return acked
+	}
+	return 1
 }
 
 // additive raises the window by one for every n segments acknowledged

@@ -1,0 +1,209 @@
+package tcp
+
+import (
+	"github.com/vnetbench/vnetbench/guest/tcp/cc"
+	"github.com/vnetbench/vnetbench/guest/vcpu"
+)
+
+// What one ACK turned out to be (FLAG_* of tcp_input.c).
+const (
+	flagWinUpdate    uint16 = 1 << iota // it changed the window
+	flagDataAcked                       // it acknowledged data
+	flagRetransAcked                    // some of which was retransmitted
+	flagDataSacked                      // it SACKed data
+	flagUnaAdvanced                     // it moved the left edge
+	flagECE                             // it echoes a congestion mark
+	flagSetTimer                        // the retransmission timer starts anew
+	flagMaybeDelayed                    // the receiver may have held it back
+	flagDSACK                           // it reports a duplicate
+	flagReneging                        // the receiver gave up SACKed data
+)
+
+const flagNotDup = flagWinUpdate | flagDataAcked
+
+// ackState is the working state of one ACK.
+type ackState struct {
+	flag        uint16
+	priorUna    uint32
+	priorFlight uint32
+	priorSacked uint32
+	lostBefore  uint64
+	dlvBefore   uint64
+	pktsAcked   uint32
+	firstAckt   int64 // send time of the first newly acknowledged, never retransmitted segment, µs; -1: none
+	lastAckt    int64 // of the last one
+	firstSackt  int64 // the same for newly SACKed segments
+	lastSackt   int64
+	rttUs       int64 // round trip of the last (S)ACKed segment, µs; -1: none
+	tsEcr       uint32
+}
+
+// backlogAck is an acknowledgement that waits for the socket's user.
+type backlogAck struct {
+	a     Ack
+	sacks [4]Range
+}
+
+// Input processes one incoming acknowledgement in softirq context. While a
+// Write is under way further up the stack it is kept for the end of it.
+//
+// It reads the clock once (tcp_mstamp_refresh in tcp_rcv_established, v4.13),
+// and the write loop that follows reads it again if anything is queued.
+func (s *Sock) Input(a Ack) {
+	if s.owned {
+		s.cnt.Backlogged++
+		b := backlogAck{a: a}
+		n := copy(b.sacks[:], a.Sacks)
+		b.a.Sacks = nil
+		s.backlog = append(s.backlog, b)
+		s.backlogSacks = append(s.backlogSacks, n)
+		return
+	}
+	s.receive(&a)
+}
+
+// drainBacklog processes the acknowledgements that came while the socket was in
+// use, and reports whether there were any.
+func (s *Sock) drainBacklog() bool {
+	any := len(s.backlog) > 0
+	for i := 0; i < len(s.backlog); i++ { // receiving one can add to the list
+		b := &s.backlog[i]
+		a := b.a
+		s.sackBuf = b.sacks
+		a.Sacks = s.sackBuf[:s.backlogSacks[i]]
+		s.receive(&a)
+	}
+	s.backlog, s.backlogSacks = s.backlog[:0], s.backlogSacks[:0]
+	return any
+}
+
+// release ends the use of the socket by a process: what came meanwhile is
+// processed now (release_sock, tcp_release_cb).
+func (s *Sock) release() {
+	s.drainBacklog()
+	if s.tsqFlags&tsqDeferred != 0 {
+		s.tsqFlags &^= tsqDeferred
+		s.tsqWrite()
+	}
+	if s.timerDeferred {
+		s.timerDeferred = false
+		s.runTimer()
+	}
+	s.drainBacklog()
+	s.owned = false
+}
+
+// receive is the receive path for an ACK: the ACK, then the write loop, then
+// space for the writer (tcp_rcv_established).
+func (s *Sock) receive(a *Ack) {
+	s.cnt.Acks++
+	s.env.Charge(vcpu.OpTCPAck, 1)
+	s.refreshClock()
+	if !s.cfg.Switches.ClockCache && (s.cfg.Switches.RTTUs || s.rttStamp) && s.packetsOut > 0 {
+		s.clock = s.env.Now() // the retransmit queue is cleaned with a reading of its own
+	}
+	s.ack(a)
+	if s.wq.head != nil {
+		s.pushPending(s.mss, s.nonagle)
+	}
+	s.checkSpace()
+}
+
+// ack processes the acknowledgement proper (tcp_ack).
+func (s *Sock) ack(a *Ack) {
+	st := &s.st
+	*st = ackState{priorUna: s.sndUna, priorFlight: s.inFlight(), priorSacked: s.sackedOut,
+		lostBefore: s.lostTotal, dlvBefore: s.dlv.total,
+		firstAckt: -1, lastAckt: -1, firstSackt: -1, lastSackt: -1, rttUs: -1, tsEcr: a.TSEcr}
+	if after(a.Ack, s.sndNxt) {
+		s.cnt.BadAcks++
+		return
+	}
+	if before(a.Ack, s.sndUna) {
+		s.cnt.OldAcks++
+		return
+	}
+	s.dlv.rateReset()
+	priorPackets := s.packetsOut
+	s.advance(a, st)
+	if len(a.Sacks) > 0 && s.sackOK {
+		s.sackTag(a.Sacks, st)
+	}
+	if a.ECE {
+		st.flag |= flagECE
+	}
+	s.probesOut = 0
+	if priorPackets == 0 {
+		s.ackProbe()
+		s.tlpAck(a.Ack, st)
+		return
+	}
+	s.cleanRtx(st)
+	s.tlpAck(a.Ack, st)
+	rexmit := s.dubious(st) && s.fastRetransAlert(st)
+	if st.flag&flagSetTimer != 0 && !s.scheduleTLP(true) {
+		s.rearmRTO()
+	}
+	s.congestion(st)
+	if rexmit {
+		s.retransmitQueue()
+	}
+}
+
+// advance moves the left edge and takes the window that the ACK offers
+// (tcp_ack_update_window).
+func (s *Sock) advance(a *Ack, st *ackState) {
+	forward := after(a.Ack, s.sndUna)
+	if forward {
+		st.flag |= flagUnaAdvanced
+		s.retransmits = 0
+	}
+	if forward || a.Wnd > s.sndWnd {
+		st.flag |= flagWinUpdate
+		if a.Wnd != s.sndWnd {
+			s.sndWnd = a.Wnd
+			s.maxWindow = max(s.maxWindow, a.Wnd)
+		}
+	}
+	s.cnt.BytesAcked += uint64(a.Ack - s.sndUna)
+	s.sndUna = a.Ack
+}
+
+// congestion lets congestion control see the ACK: it may cut or raise the
+// window, and the pacing rate follows (tcp_cong_control).
+func (s *Sock) congestion(st *ackState) {
+	delivered := uint32(s.dlv.total - st.dlvBefore)
+	s.rateGen(delivered, st.flag&flagMaybeDelayed != 0)
+	losses := uint32(s.lostTotal - st.lostBefore)
+	smp := s.sample()
+	smp.Acked, smp.RTT, smp.Losses = delivered, st.rttUs, losses
+	smp.PriorFlight, smp.Rate = st.priorFlight, s.dlv.rs
+	if s.rateCC != nil {
+		s.pacingRate = min(s.rateCC.OnRate(&s.win, smp), s.cfg.MaxPacingRate)
+		return
+	}
+	if s.reducing() {
+		s.reduceCwnd(delivered, losses, st.flag)
+	} else if st.flag&flagDataAcked != 0 {
+		smp.CwndLimited = s.cwndLimited(st.priorFlight)
+		s.cc.OnAck(&s.win, smp)
+		s.cwndStamp = smp.Jiffies
+	}
+	s.updateRate()
+}
+
+// sample fills the event that congestion control is told of.
+func (s *Sock) sample() *cc.Sample {
+	p := &s.smp
+	p.Now, p.Jiffies = s.clock, s.jiffies()
+	p.Acked, p.RTT, p.Losses = 0, -1, 0
+	p.SRTT, p.RTTMin = s.srttUs(), s.minRTT.value()
+	p.SndUna, p.SndNxt = s.sndUna, s.sndNxt
+	p.InFlight, p.PriorFlight = s.inFlight(), s.inFlight()
+	p.LastSend = s.lsndtime
+	p.MSS, p.GSOMaxSize = s.mss, s.gsoMax
+	p.PacingRate, p.Paced = s.pacingRate, s.cfg.Pacing != PacingNone
+	p.CwndLimited = false
+	p.DeliveredAll = s.dlv.total
+	return p
+}

@@ -1,0 +1,38 @@
+package tcp
+
+// maxSegs is the most segments that a packet may have now (tcp_tso_segs), and
+// the rule that a packet of that size is cut by. Before v3.19 there is no
+// autosizing and only the device bounds it.
+func (s *Sock) maxSegs(mss uint32) (uint32, Rule) {
+	if s.cfg.Switches.Autosize == AutosizeOff {
+		return s.gsoSegs, RuleGSOSegs
+	}
+	n := s.autosize(mss, s.tsoFloor())
+	if n > s.gsoSegs {
+		return s.gsoSegs, RuleGSOSegs
+	}
+	return n, RuleAutosize
+}
+
+// tsoFloor is the least segments of a packet: the congestion control's, else
+// the sysctl's.
+func (s *Sock) tsoFloor() uint32 {
+	if s.rateCC != nil {
+		return s.rateCC.MinTSOSegs(s.pacingRate)
+	}
+	return uint32(s.cfg.Sysctl.MinTSOSegs)
+}
+
+// autosize is the number of segments that fill about one millisecond at the
+// pacing rate. Since v5.18 a short round trip adds to that, because losses are
+// repaired sooner there (tcp_tso_autosize).
+func (s *Sock) autosize(mss, floor uint32) uint32 {
+	bytes := s.pacingRate >> s.pacingShift
+	room := uint64(s.gsoRoom())
+	if s.cfg.Switches.Autosize == AutosizeRTT {
+		if r := s.minRTT.value() >> uint(s.cfg.Sysctl.TSORTTLog); r < 32 {
+			bytes += uint64(s.gsoMax) >> r
+		}
+	}
+	return max(uint32(min(bytes, room)/uint64(mss)), floor)
+}

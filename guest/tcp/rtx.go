@@ -1,0 +1,110 @@
+package tcp
+
+// cleanRtx takes what is acknowledged off the retransmit queue and takes the
+// round trip samples (tcp_clean_rtx_queue).
+func (s *Sock) cleanRtx(st *ackState) {
+	fully := true
+	for g := s.rtx.head; g != nil; g = s.rtx.head {
+		n := g.pcount
+		if after(g.end, s.sndUna) {
+			if n == 1 || !after(s.sndUna, g.seq) {
+				break
+			}
+			s.trim(g, s.sndUna-g.seq)
+			if n -= g.pcount; n == 0 {
+				break
+			}
+			fully = false
+		}
+		s.ackSeg(g, n, st)
+		if !fully {
+			break
+		}
+		s.rtx.remove(g)
+		s.freeSeg(g)
+	}
+	if h := s.rtx.head; h != nil && h.mark&markSacked != 0 && !after(h.seq, s.sndUna) {
+		st.flag |= flagReneging
+	}
+	s.takeRTT(st, fully)
+	if st.flag&flagDataAcked != 0 {
+		st.flag |= flagSetTimer
+		if s.sackOK {
+			s.lostCnt -= min(s.lostCnt, st.priorSacked-s.sackedOut)
+		} else {
+			s.removeRenoSacks(st.pktsAcked)
+		}
+	}
+	smp := s.sample()
+	smp.Acked, smp.RTT = st.pktsAcked, st.rttUs
+	s.cc.OnRTT(&s.win, smp)
+}
+
+// ackSeg accounts for n acknowledged segments of g.
+func (s *Sock) ackSeg(g *seg, n uint32, st *ackState) {
+	switch {
+	case g.mark&(markRetrans|markEver) != 0:
+		if g.mark&markRetrans != 0 {
+			s.retransOut -= n
+		}
+		st.flag |= flagRetransAcked
+	case g.mark&markSacked == 0:
+		st.lastAckt = micro(g.sent)
+		if st.firstAckt < 0 {
+			st.firstAckt = st.lastAckt
+		}
+	}
+	if g.mark&markSacked != 0 {
+		s.sackedOut -= n
+	} else if s.sackOK {
+		s.dlv.total += uint64(n)
+	}
+	if g.mark&markLost != 0 {
+		s.lostOut -= n
+	}
+	s.packetsOut -= n
+	st.pktsAcked += n
+	s.rateDelivered(g)
+	st.flag |= flagDataAcked
+}
+
+// takeRTT takes the round trips of an ACK: from the first newly acknowledged
+// segment for the timeout, from the last for the minimum and congestion control.
+// Retransmitted segments give none, unless timestamps tell (tcp_ack_update_rtt).
+func (s *Sock) takeRTT(st *ackState, fully bool) {
+	now := micro(s.clock)
+	seqUs, caUs := int64(-1), int64(-1)
+	if st.firstAckt >= 0 && st.flag&flagRetransAcked == 0 {
+		seqUs, caUs = s.rttUs(now, st.firstAckt, false), s.rttUs(now, st.lastAckt, s.rttStamp)
+		if st.pktsAcked == 1 && fully && st.priorSacked == 0 && s.sndUna-st.priorUna < s.mss &&
+			s.dlv.rs.PriorDelivered+1 == s.dlv.total && st.flag&(flagDataSacked|flagECE|flagDSACK) == 0 {
+			st.flag |= flagMaybeDelayed
+		}
+	}
+	if st.firstSackt >= 0 {
+		caUs = s.rttUs(now, st.lastSackt, s.rttStamp)
+		if seqUs < 0 {
+			seqUs = s.rttUs(now, st.firstSackt, false)
+		}
+	}
+	if seqUs < 0 && st.tsEcr != 0 && st.flag&flagDataAcked != 0 {
+		if ms := uint32(now/1000) - st.tsEcr; ms < 1<<31 {
+			seqUs = int64(max(ms, 1)) * 1000
+			caUs = seqUs
+		}
+	}
+	st.rttUs = caUs
+	if seqUs >= 0 {
+		s.rttSample(seqUs, caUs, st.flag&flagMaybeDelayed != 0)
+	}
+}
+
+// rttUs is the time from a transmission until now, µs; in whole ticks where the
+// kernel measures so, unless the packets carry stamps.
+func (s *Sock) rttUs(now, sent int64, stamped bool) int64 {
+	if s.cfg.Switches.RTTUs || stamped {
+		return max(now-sent, 0)
+	}
+	hz := int64(s.cfg.HZ)
+	return (now*hz/1_000_000 - sent*hz/1_000_000) * 1_000_000 / hz
+}

@@ -1,0 +1,273 @@
+package tcp
+
+import (
+	"github.com/vnetbench/vnetbench/guest/skb"
+	"github.com/vnetbench/vnetbench/guest/tcp/cc"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// pendingKind is what the one retransmission timer waits for (ICSK_TIME_*).
+type pendingKind uint8
+
+const (
+	pendingNone  pendingKind = iota
+	pendingRTO               // retransmission timeout
+	pendingTLP               // tail loss probe
+	pendingProbe             // zero window probe
+)
+
+// setTimer starts the timer for an event in so many ticks.
+func (s *Sock) setTimer(kind pendingKind, ticks int64) {
+	s.pending = kind
+	s.timerTick = s.ticks(s.env.Local()) + max(ticks, 1)
+}
+
+func (s *Sock) clearTimer(kind pendingKind) {
+	if s.pending == kind || kind == pendingRTO {
+		s.pending = pendingNone
+	}
+}
+
+// rearmRTO starts the retransmission timer, or stops it if nothing is in flight
+// (tcp_rearm_rto). Time that a tail loss probe waited counts.
+func (s *Sock) rearmRTO() {
+	if s.packetsOut == 0 {
+		s.clearTimer(pendingRTO)
+		return
+	}
+	rto := s.rto
+	if s.pending == pendingTLP {
+		rto = s.usToTicks(max(s.rtoDelta(), 1))
+	}
+	s.setTimer(pendingRTO, rto)
+}
+
+// rtoDelta is how far away the timeout of the oldest packet is, µs
+// (tcp_rto_delta_us).
+func (s *Sock) rtoDelta() int64 {
+	h := s.rtx.head
+	if h == nil {
+		return s.rto * 1_000_000 / int64(s.cfg.HZ)
+	}
+	return micro(h.sent) + s.rto*1_000_000/int64(s.cfg.HZ) - micro(s.clock)
+}
+
+// Next returns when Timer wants to be called, or vtime.Never. It may change
+// with every call of another method.
+func (s *Sock) Next() vtime.Time {
+	t := s.pacingAt
+	if s.pending != pendingNone {
+		t = min(t, s.tickTime(s.timerTick))
+	}
+	return t
+}
+
+// Timer runs what is due at now, in softirq context: retransmission, tail loss
+// probe, window probe, pacing. The retransmission timer reads the clock once
+// before it acts (tcp_write_timer_handler); the pacing timer leaves that to the
+// write loop.
+func (s *Sock) Timer(now vtime.Time) {
+	if s.pacingAt <= now {
+		s.pacingAt = vtime.Never
+		s.kick()
+	}
+	if s.pending == pendingNone || s.ticks(now) < s.timerTick {
+		return
+	}
+	if s.owned {
+		s.timerDeferred = true
+		return
+	}
+	s.runTimer()
+}
+
+func (s *Sock) runTimer() {
+	if s.pending == pendingNone || s.ticks(s.env.Local()) < s.timerTick {
+		return
+	}
+	s.refreshClock()
+	kind := s.pending
+	switch kind {
+	case pendingTLP:
+		s.sendTLP()
+	case pendingRTO:
+		s.pending = pendingNone
+		s.timeout()
+	case pendingProbe:
+		s.pending = pendingNone
+		s.sendProbe()
+	}
+}
+
+// timeout retransmits the head of the queue and doubles the timeout
+// (tcp_retransmit_timer).
+func (s *Sock) timeout() {
+	if s.packetsOut == 0 || s.rtx.head == nil {
+		return
+	}
+	s.cnt.Timeouts++
+	s.enterLoss()
+	s.retransmits++
+	s.retransmit(s.rtx.head, 1)
+	s.backoff++
+	s.rto = min(s.rto<<1, s.usToTicks(rtoMaxUs))
+	s.setTimer(pendingRTO, s.rto)
+}
+
+// scheduleTLP starts the tail loss probe timer if the state allows, and reports
+// whether it did (tcp_schedule_loss_probe). advancing says that the timeout
+// would start anew now.
+func (s *Sock) scheduleTLP(advancing bool) bool {
+	er := s.cfg.Sysctl.EarlyRetrans
+	if !s.cfg.Switches.TLP || (er != 3 && er != 4) || s.packetsOut == 0 || !s.sackOK ||
+		(s.ca != cc.Open && s.ca != cc.CWR) {
+		return false
+	}
+	ticks := s.usToTicks(rtoInitUs)
+	if srtt := s.srttUs(); srtt != 0 {
+		us := int64(srtt >> 2)
+		if s.packetsOut == 1 {
+			us += rtoMinUs
+		} else {
+			us += 2 * 1_000_000 / int64(s.cfg.HZ)
+		}
+		ticks = s.usToTicks(us)
+	}
+	rto := s.rto * 1_000_000 / int64(s.cfg.HZ)
+	if !advancing {
+		rto = s.rtoDelta()
+	}
+	if rto > 0 {
+		ticks = min(ticks, s.usToTicks(rto))
+	}
+	s.setTimer(pendingTLP, ticks)
+	return true
+}
+
+// sendTLP sends one new packet, or else the last segment again, so that a loss
+// at the tail is noticed before the timeout (tcp_send_loss_probe).
+func (s *Sock) sendTLP() {
+	s.pending = pendingTLP
+	if !s.tlpActive && s.probeTail() {
+		s.cnt.TLPs++
+		s.tlpHigh, s.tlpActive = s.sndNxt, true
+		s.pending = pendingNone // so that the timeout starts from now
+	}
+	s.rearmRTO()
+}
+
+func (s *Sock) probeTail() bool {
+	s.tlpRetrans = false
+	if g := s.wq.head; g != nil && s.windowTest(g, s.mss) {
+		was := s.packetsOut
+		s.writeLoop(s.mss, nagleOff, 2)
+		return s.packetsOut > was
+	}
+	g := s.rtx.tail
+	if g == nil {
+		return false
+	}
+	if g.pcount > 1 && g.len > (g.pcount-1)*g.pmss {
+		g = s.splitRtx(g, (g.pcount-1)*g.pmss)
+	}
+	// The probe is not counted as a retransmission in the network.
+	s.cnt.RetransPkts++
+	s.cnt.RetransSegs += uint64(g.pcount)
+	s.cnt.RetransBytes += uint64(g.len)
+	s.tlpRetrans = s.transmit(g, RuleProbe, true)
+	g.mark |= markEver
+	return s.tlpRetrans
+}
+
+// tlpAck ends the episode of a tail loss probe; if the probe repaired a loss,
+// the window is reduced (tcp_process_tlp_ack).
+func (s *Sock) tlpAck(ack uint32, st *ackState) {
+	if !s.tlpActive || before(ack, s.tlpHigh) {
+		return
+	}
+	switch {
+	case !s.tlpRetrans:
+		s.tlpActive = false
+	case after(ack, s.tlpHigh):
+		s.tlpActive = false
+		s.initReduction()
+		s.setState(cc.CWR)
+		s.endReduction()
+		s.keepOpen()
+	case st.flag&(flagUnaAdvanced|flagNotDup|flagDataSacked) == 0:
+		s.tlpActive = false
+	}
+}
+
+// checkProbeTimer starts the zero window probe timer if no other runs
+// (tcp_check_probe_timer).
+func (s *Sock) checkProbeTimer() {
+	if s.packetsOut == 0 && s.pending == pendingNone {
+		s.setTimer(pendingProbe, max(s.rto, s.usToTicks(rtoMinUs)))
+	}
+}
+
+// ackProbe looks at the window that an ACK brought while nothing was in flight
+// (tcp_ack_probe).
+func (s *Sock) ackProbe() {
+	h := s.wq.head
+	if h == nil {
+		return
+	}
+	if !after(h.end, s.wndEnd()) {
+		s.backoff = 0
+		s.clearTimer(pendingProbe)
+		return
+	}
+	s.setTimer(pendingProbe, s.probeTicks())
+}
+
+func (s *Sock) probeTicks() int64 {
+	base := max(s.rto, s.usToTicks(rtoMinUs))
+	return min(base<<min(s.backoff, 9), s.usToTicks(rtoMaxUs))
+}
+
+// sendProbe probes a closed window: with as much of the next entry as fits, or
+// with an empty packet below the left edge (tcp_send_probe0).
+func (s *Sock) sendProbe() {
+	if s.packetsOut > 0 || s.wq.head == nil {
+		return
+	}
+	s.cnt.ZeroProbes++
+	if g := s.wq.head; before(g.seq, s.wndEnd()) {
+		s.probeData(g)
+	} else {
+		p := s.newPacket()
+		p.Seq, p.Flags, p.Rule = s.sndUna-1, skb.ACK, uint8(RuleProbe)
+		p.TrueSize = int32(s.cfg.TruesizeOverhead)
+		p.Owner = s
+		s.wmemAlloc += s.cfg.TruesizeOverhead
+		s.env.Transmit(s, p)
+	}
+	if s.packetsOut > 0 || s.wq.head == nil {
+		s.probesOut, s.backoff = 0, 0
+		return
+	}
+	s.probesOut++
+	s.backoff = min(s.backoff+1, 15)
+	s.setTimer(pendingProbe, s.probeTicks())
+}
+
+// probeData sends what the window takes of the head of the write queue, at most
+// a segment (tcp_write_wakeup).
+func (s *Sock) probeData(g *seg) {
+	n := s.wndEnd() - g.seq
+	if before(s.pushedSeq, g.end) {
+		s.pushedSeq = g.end
+	}
+	if n < g.end-g.seq || g.len > s.mss {
+		if n = min(n, s.mss); n < g.len {
+			s.split(&s.wq, g, n, s.mss)
+		}
+	}
+	g.initSegs(s.mss)
+	g.flags |= skb.PSH
+	if s.transmit(g, RuleProbe, false) {
+		s.sentNew(g, s.mss)
+	}
+}
