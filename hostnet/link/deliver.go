@@ -1,0 +1,241 @@
+package link
+
+import (
+	"time"
+
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// growLen is the payload from which on a packet makes the window grow
+// (tcp_event_data_recv, all releases).
+const growLen = 128
+
+// SACK compression (tcp_comp_sack_delay_ns, tcp_comp_sack_nr, v4.18).
+const (
+	compressDelay = time.Millisecond
+	compressMax   = 44
+	dupThreshold  = 3 // duplicate ACKs that are never put off
+)
+
+// before reports whether sequence number a is before b.
+func before(a, b uint32) bool { return int32(a-b) < 0 }
+
+// deliver is TCP's input (tcp_data_queue, v6.1).
+func (r *Receiver) deliver(now vtime.Time, s *Segment) {
+	r.Stats.Packets++
+	r.ece = (r.ece && !s.CWR) || s.CE
+	if !before(r.acked, s.Seq) {
+		r.recent = s.TSVal
+	}
+	end := s.Seq + uint32(s.Len)
+	if s.FIN {
+		end++
+		r.finEnd, r.finAhead = end, !r.fin
+	}
+	switch {
+	case end == s.Seq:
+		r.sendAck(now) // a probe
+	case !before(r.next, end):
+		r.duplicate(now, Range{s.Seq, end})
+	case !before(s.Seq, r.acked+r.wnd):
+		r.Stats.Overrun++
+		r.sendAck(now)
+	case before(r.next, s.Seq):
+		r.outOfOrder(now, s, Range{s.Seq, end})
+	default:
+		r.inOrder(now, s, end)
+	}
+}
+
+// inOrder takes a packet that begins at or before the next number expected.
+func (r *Receiver) inOrder(now vtime.Time, s *Segment, end uint32) {
+	r.Stats.Duplicate += uint64(r.next - s.Seq)
+	old := r.next
+	r.next = end
+	r.ack.now = r.ack.now || len(r.ofo) > 0 // a gap was filled, or is left
+	r.absorb()
+	r.Stats.Bytes += uint64(r.next - old)
+	if r.finAhead && r.next == r.finEnd {
+		r.finAhead, r.fin = false, true
+		r.Stats.Bytes-- // the FIN's own number
+		r.ack.now = true
+	}
+	r.dupacks = 0
+	r.ack.event(now, s, r.wnd, &r.cfg.Rules)
+	r.grow(s)
+	r.readAt = min(r.readAt, now.Add(r.cfg.ReadDelay))
+	r.ackOrDelay(now)
+}
+
+// absorb moves next over what came out of order before.
+func (r *Receiver) absorb() {
+	k := 0
+	for k < len(r.ofo) && !before(r.next, r.ofo[k].Start) {
+		if before(r.next, r.ofo[k].End) {
+			r.next = r.ofo[k].End
+		}
+		k++
+	}
+	r.ofo = r.ofo[:copy(r.ofo, r.ofo[k:])]
+}
+
+// grow raises the window for a packet (tcp_grow_window, v6.1). While it grows,
+// acknowledgements are not delayed.
+func (r *Receiver) grow(s *Segment) {
+	if s.Len < growLen || r.thresh >= r.cfg.WindowMax {
+		return
+	}
+	if r.thresh < r.cfg.QuickWindow {
+		r.ack.quick |= 1
+	}
+	r.thresh = min(r.thresh+uint32(2*max(r.cfg.MSS, s.Len)), r.cfg.WindowMax)
+}
+
+// ackOrDelay acknowledges data at once or sets the timer for it
+// (__tcp_ack_snd_check, v6.1).
+func (r *Receiver) ackOrDelay(now vtime.Time) {
+	a := &r.ack
+	full := r.next-r.acked > uint32(a.mss) && r.window() >= r.wnd
+	if full || a.quick > 0 || a.now || a.delay(now) {
+		r.sendAck(now)
+	}
+}
+
+// readAll is the application's read of all there is: it may be the occasion for
+// an ACK (tcp_cleanup_rbuf, v6.1).
+func (r *Receiver) readAll(now vtime.Time) {
+	r.readAt = vtime.Never
+	copied := r.next != r.read
+	r.read = r.next
+	a := &r.ack
+	if a.scheduled && (r.next-r.acked > uint32(a.mss) || (copied && (a.pushed || a.pushed2))) {
+		r.sendAck(now)
+		return
+	}
+	if left := r.wnd - (r.next - r.acked); copied && 2*left <= r.cfg.WindowMax && r.window() >= 2*left {
+		r.sendAck(now)
+	}
+}
+
+func (r *Receiver) delayedAck(now vtime.Time) {
+	r.Stats.DelayedAck++
+	r.ack.ato = min(2*r.ack.ato, delayMax)
+	r.sendAck(now)
+}
+
+// duplicate answers a packet that was there already: at once, and saying so
+// (tcp_data_queue, v6.1; RFC 2883).
+func (r *Receiver) duplicate(now vtime.Time, d Range) {
+	r.Stats.Duplicate += uint64(d.End - d.Start)
+	r.dsack = d
+	r.ack.quick = max(r.ack.quick, maxQuick)
+	r.sendAck(now)
+}
+
+// outOfOrder keeps a packet that comes ahead of a gap, and answers with a
+// duplicate ACK, or puts it off if several went already (tcp_data_queue_ofo and
+// __tcp_ack_snd_check, v6.1).
+func (r *Receiver) outOfOrder(now vtime.Time, s *Segment, d Range) {
+	r.Stats.OutOfOrder++
+	r.insert(d)
+	r.ack.scheduled = true
+	r.grow(s)
+	if r.cfg.Rules.CompressSACK && r.dupacks >= dupThreshold {
+		if r.sackAt == vtime.Never {
+			r.sackAt = now.Add(compressDelay)
+		}
+		r.Stats.Compressed++
+		if r.dupacks++; r.dupacks < dupThreshold+compressMax {
+			return
+		}
+		r.dupacks = dupThreshold
+	} else {
+		r.dupacks++
+	}
+	r.Stats.DupAcks++
+	r.sendAck(now)
+}
+
+// insert merges a run into the out-of-order list and remembers the result as
+// the freshest.
+func (r *Receiver) insert(d Range) {
+	i := 0
+	for i < len(r.ofo) && before(r.ofo[i].End, d.Start) {
+		i++
+	}
+	j := i
+	for j < len(r.ofo) && !before(d.End, r.ofo[j].Start) {
+		o := r.ofo[j]
+		if !before(d.Start, o.Start) && !before(o.End, d.End) {
+			r.dsack = d // all of it was there
+		}
+		if before(o.Start, d.Start) {
+			d.Start = o.Start
+		}
+		if before(d.End, o.End) {
+			d.End = o.End
+		}
+		j++
+	}
+	if i == j {
+		r.ofo = append(r.ofo, Range{})
+		copy(r.ofo[i+1:], r.ofo[i:])
+	} else {
+		r.ofo = append(r.ofo[:i+1], r.ofo[j:]...)
+	}
+	r.ofo[i], r.fresh = d, d
+}
+
+// window is what the receiver would offer now (__tcp_select_window, v6.1).
+func (r *Receiver) window() uint32 {
+	unit := uint32(1) << r.cfg.WindowScale
+	w := (r.thresh + unit - 1) &^ (unit - 1)
+	if kept := r.wnd - (r.next - r.acked); w < kept {
+		return kept // it never shrinks
+	}
+	return w
+}
+
+// sendAck emits an acknowledgement of all that came.
+func (r *Receiver) sendAck(now vtime.Time) {
+	w := r.window()
+	a := Ack{
+		Ack: r.next, Wnd: w, ECE: r.ece,
+		TSVal: r.cfg.TSOffset + uint32(now/vtime.Time(time.Millisecond)), TSEcr: r.recent,
+	}
+	r.sacks(&a)
+	r.wnd, r.acked = w, r.next
+	r.sackAt = vtime.Never
+	r.ack.sent()
+	r.Stats.Acks++
+	r.out = append(r.out, a)
+}
+
+// sacks fills the blocks: a duplicate first, then the run that changed last,
+// then others (tcp_options_write and tcp_sack_new_ofo_skb, v6.1).
+//
+// Deviation: Linux lists older runs in the order in which they changed; here
+// they are in ascending order.
+func (r *Receiver) sacks(a *Ack) {
+	if r.dsack != (Range{}) {
+		a.add(r.dsack)
+		r.dsack = Range{}
+	}
+	for _, o := range r.ofo {
+		if o == r.fresh {
+			a.add(o)
+		}
+	}
+	for _, o := range r.ofo {
+		if o != r.fresh {
+			a.add(o)
+		}
+	}
+}
+
+func (a *Ack) add(o Range) {
+	if a.NSacks < MaxSACK {
+		a.Sacks[a.NSacks] = o
+		a.NSacks++
+	}
+}

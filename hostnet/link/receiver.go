@@ -1,0 +1,252 @@
+package link
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// Segment is what arrives: one TCP segment, or a packet of several that nobody
+// cut (a GSO packet on the way to a local socket).
+type Segment struct {
+	Seq   uint32 // of the first payload byte
+	Len   int32  // payload bytes
+	MSS   int32  // payload bytes of a segment if there are several; 0 for one segment
+	TSVal uint32 // timestamp option of the sender
+	PSH   bool
+	FIN   bool
+	CE    bool // congestion was marked on the way
+	CWR   bool // the sender answered to ECE
+}
+
+// Range is a run of sequence numbers, from Start up to but not including End.
+type Range struct{ Start, End uint32 }
+
+// MaxSACK is the number of blocks that fit beside a timestamp option.
+const MaxSACK = 3
+
+// Ack is an acknowledgement that the receiver sends.
+type Ack struct {
+	Ack    uint32 // next sequence number expected
+	Wnd    uint32 // window in bytes, a multiple of 1<<WindowScale
+	TSVal  uint32 // the receiver's clock, ms
+	TSEcr  uint32 // echo of the sender's
+	ECE    bool
+	NSacks int
+	Sacks  [MaxSACK]Range // the first NSacks count, most recent first
+}
+
+// ReceiverConfig describes the receiving end of one flow. The zero value of a
+// field is its default.
+type ReceiverConfig struct {
+	ISS           uint32        // sequence number of the first payload byte expected
+	MSS           int32         // advertised MSS less the timestamp option; 0 means 1448
+	InitialWindow uint32        // bytes; 0 means 65160: 45 segments of 1448
+	WindowMax     uint32        // bytes to which the window grows; 0 means 3 MiB, half of the default tcp_rmem[2]
+	WindowScale   uint8         // shift of the window field, at most 14
+	ReadDelay     time.Duration // from the arrival of data to its reading by the application
+	// QuickWindow is the window in bytes up to which every packet that makes the
+	// window grow is acknowledged at once; 0 means WindowMax. See AckRules.
+	QuickWindow uint32
+	GRO         GROConfig
+	Rules       AckRules
+	TSOffset    uint32 // added to the receiver's timestamp clock
+}
+
+// AckRules are the parts of the acknowledgement rules that differ between
+// kernels. The zero value is a kernel before v4.18.
+type AckRules struct {
+	// CompressSACK delays duplicate acknowledgements after the third
+	// (tcp_comp_sack_nr, v4.18).
+	CompressSACK bool
+	// PushedMSS sees the end of a write in a full-size segment with PSH, and
+	// acknowledges it when it was read (tcp_measure_rcv_mss, v6.6).
+	PushedMSS bool
+	// BacklogDefer sends one acknowledgement for all packets that came while the
+	// application was inside a read (tcp_backlog_ack_defer, v6.7).
+	BacklogDefer bool
+}
+
+// RulesOf returns the rules of a kernel release such as 6.12, and the window up
+// to which it acknowledges every packet at once, 0 for all of its growth.
+//
+// The window is measured: with tcp_rmem[1] = 6 MiB a 6.1.192 acknowledges 1080
+// packets at once, which is what it takes for the window to grow from 65160 to
+// 3 MiB by two segments each, and 16 more; a 6.12.117 stops after about 25 and
+// 16, at a window of 137,000.
+func RulesOf(major, minor int) (r AckRules, quickWindow uint32) {
+	v := major*1000 + minor
+	r = AckRules{CompressSACK: v >= 4018, PushedMSS: v >= 6006, BacklogDefer: v >= 6007}
+	if v >= 6006 {
+		quickWindow = 137000
+	}
+	return r, quickWindow
+}
+
+func (c ReceiverConfig) withDefaults() (ReceiverConfig, error) {
+	if c.MSS == 0 {
+		c.MSS = 1448
+	}
+	if c.InitialWindow == 0 {
+		c.InitialWindow = 65160
+	}
+	if c.WindowMax == 0 {
+		c.WindowMax = max(3<<20, c.InitialWindow)
+	}
+	if c.QuickWindow == 0 {
+		c.QuickWindow = c.WindowMax
+	}
+	switch {
+	case c.MSS < 88 || c.MSS > 65535:
+		return c, fmt.Errorf("%w: MSS %d, want 88 to 65535", ErrConfig, c.MSS)
+	case c.WindowScale > 14:
+		return c, fmt.Errorf("%w: window scale %d, at most 14", ErrConfig, c.WindowScale)
+	case c.WindowMax < c.InitialWindow || c.WindowMax > 1<<30:
+		return c, fmt.Errorf("%w: window grows to %d, want at least the initial %d and at most 1 GiB", ErrConfig, c.WindowMax, c.InitialWindow)
+	case c.ReadDelay < 0:
+		return c, fmt.Errorf("%w: read delay %v is negative", ErrConfig, c.ReadDelay)
+	}
+	return c, nil
+}
+
+// ReceiverStats count what a receiver saw and did.
+type ReceiverStats struct {
+	Segments   uint64 // TCP segments that arrived, those inside packets counted
+	Packets    uint64 // packets handed to TCP, after GRO
+	Bytes      uint64 // payload delivered in order: what the application reads
+	Duplicate  uint64 // payload bytes that were there already
+	OutOfOrder uint64 // packets that came ahead of a gap
+	Overrun    uint64 // packets beyond the window, dropped
+	Acks       uint64
+	DelayedAck uint64 // sent by the delayed ACK timer
+	DupAcks    uint64 // sent for packets out of order
+	Compressed uint64 // duplicate acknowledgements that were put off
+}
+
+// Receiver is the receiving end of one flow: a Linux TCP receiver whose
+// application reads all there is. It is not safe for concurrent use.
+//
+// A composer calls Receive for what arrives, and Step when Next says so, and
+// takes the acknowledgements with Pop after either.
+//
+// Deviation: buffers are never short, so the window neither shrinks nor does
+// memory pressure delay its growth; the receive buffer is not tuned by round
+// trips, the window simply grows by two segments per packet up to WindowMax.
+type Receiver struct {
+	Stats ReceiverStats
+
+	cfg ReceiverConfig
+	gro gro
+	ofo []Range // out of order, ascending
+	out []Ack   // not popped yet, from outHead on
+
+	outHead int
+
+	next   uint32 // rcv_nxt
+	acked  uint32 // rcv_wup: next at the last ACK
+	read   uint32 // copied_seq
+	wnd    uint32 // window at the last ACK, counted from acked
+	thresh uint32 // rcv_ssthresh
+	recent uint32 // ts_recent
+	fresh  Range  // out-of-order run that changed last
+	dsack  Range  // duplicate to report
+	ece    bool
+
+	fin      bool   // all came, FIN included
+	finAhead bool   // a FIN came, but not all before it
+	finEnd   uint32 // number after the FIN
+
+	ack     ackState
+	readAt  vtime.Time
+	sackAt  vtime.Time // end of SACK compression
+	dupacks int        // sent at once since next moved
+}
+
+// NewReceiver returns a receiver of an established flow. The error wraps
+// ErrConfig.
+func NewReceiver(cfg ReceiverConfig) (*Receiver, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	r := &Receiver{
+		cfg: cfg, next: cfg.ISS, acked: cfg.ISS, read: cfg.ISS,
+		wnd: cfg.InitialWindow, thresh: cfg.InitialWindow,
+		readAt: vtime.Never, sackAt: vtime.Never,
+		out: make([]Ack, 0, 64), ofo: make([]Range, 0, 64),
+	}
+	r.ack.init(cfg.MSS, cfg.InitialWindow)
+	r.gro.init(&cfg.GRO)
+	return r, nil
+}
+
+// Receive takes what arrives at now, through GRO if it is configured.
+func (r *Receiver) Receive(now vtime.Time, s *Segment) {
+	r.Stats.Segments += uint64(s.segs())
+	if !r.gro.enabled() || s.MSS != 0 {
+		r.flush(now) // what a device cut itself is not merged, and keeps its order
+		r.deliver(now, s)
+		return
+	}
+	if !r.gro.merge(s) {
+		r.flush(now)
+		r.gro.hold(now, s)
+	}
+	if r.gro.complete() {
+		r.flush(now)
+	}
+}
+
+// Next returns when to call Step: for the end of a GRO batch, a read, a delayed
+// ACK or the end of SACK compression; vtime.Never if nothing is due.
+func (r *Receiver) Next() vtime.Time {
+	return min(r.gro.until, r.readAt, r.sackAt, r.ack.timer)
+}
+
+// Step does what is due at now.
+func (r *Receiver) Step(now vtime.Time) {
+	if r.gro.until <= now {
+		r.flush(now)
+	}
+	if r.readAt <= now {
+		r.readAll(now)
+	}
+	if r.sackAt <= now {
+		r.sendAck(now)
+	}
+	if r.ack.timer <= now {
+		r.delayedAck(now)
+	}
+}
+
+// Pop takes the oldest acknowledgement that was not taken yet.
+func (r *Receiver) Pop(a *Ack) bool {
+	if r.outHead == len(r.out) {
+		return false
+	}
+	*a = r.out[r.outHead]
+	if r.outHead++; r.outHead == len(r.out) {
+		r.out, r.outHead = r.out[:0], 0
+	}
+	return true
+}
+
+// Finished reports whether the sender's FIN has been acknowledged.
+func (r *Receiver) Finished() bool { return r.fin && r.acked == r.next }
+
+// Expected returns the next sequence number that the receiver waits for.
+func (r *Receiver) Expected() uint32 { return r.next }
+
+func (s *Segment) segs() int32 {
+	if s.MSS <= 0 {
+		return 1
+	}
+	return (s.Len + s.MSS - 1) / s.MSS
+}
+
+func (r *Receiver) flush(now vtime.Time) {
+	if s := r.gro.take(); s != nil {
+		r.deliver(now, s)
+	}
+}
