@@ -1,0 +1,368 @@
+package netdev_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/frame"
+	"github.com/vnetbench/vnetbench/virtio/netdev"
+	"github.com/vnetbench/vnetbench/virtio/ring"
+	"github.com/vnetbench/vnetbench/virtio/shm"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// world is a guest and its device in one piece of memory: the guest's side is
+// ring.Driver, its buffers come from a bump allocator.
+type world struct {
+	t   testing.TB
+	raw []byte
+	mem *shm.Memory
+	top uint64
+	now vtime.Time
+
+	dev  *netdev.Device
+	wire *wire
+	tx   []*guestQueue
+	rx   []*guestQueue
+	ctrl *guestQueue
+}
+
+// guestQueue is a ring from both sides.
+type guestQueue struct {
+	*ring.Driver
+	cfg  ring.Config
+	bufs map[uint32]ring.Buf // receive buffers by token
+	next uint32
+}
+
+const (
+	memBase = 0x100000
+	memSize = 32 << 20
+)
+
+// setup describes a world; the zero value has one pair with rings of 256 and
+// everything negotiated.
+type setup struct {
+	cfg   netdev.Config
+	off   virtio.Features // offered and not acknowledged
+	size  uint16
+	ctrl  bool
+	noTX  bool
+	noRX  bool
+	wire  *wire
+	ready bool // do not start the rings
+}
+
+func newWorld(t testing.TB, s setup) *world {
+	t.Helper()
+	dev, err := netdev.New(s.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.SetFeatures(dev.Features() &^ s.off); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, raw: make([]byte, memSize), dev: dev, top: memBase, now: 1000}
+	if w.wire = s.wire; w.wire == nil {
+		w.wire = &wire{}
+	}
+	if w.mem, err = shm.NewMemory([]shm.Region{{GPA: memBase, Mem: w.raw}}); err != nil {
+		t.Fatal(err)
+	}
+	if s.size == 0 {
+		s.size = 256
+	}
+	for i := range dev.Pairs() {
+		w.tx = append(w.tx, w.newQueue(s.size))
+		w.rx = append(w.rx, w.newQueue(s.size))
+		dev.Pair(i).SetPort(w.wire)
+		if !s.noTX {
+			dev.Pair(i).AttachTX(w.now, w.device(w.tx[i]))
+		}
+		if !s.noRX {
+			dev.Pair(i).AttachRX(w.now, w.device(w.rx[i]))
+		}
+	}
+	if s.ctrl {
+		w.ctrl = w.newQueue(64)
+		dev.Ctrl().Attach(w.now, w.device(w.ctrl))
+	}
+	return w
+}
+
+// alloc returns the guest address of n fresh bytes.
+func (w *world) alloc(n int) uint64 {
+	at := (w.top + 63) &^ 63
+	w.top = at + uint64(n)
+	if w.top > memBase+memSize {
+		w.t.Fatal("guest memory used up")
+	}
+	return at
+}
+
+func (w *world) bytes(gpa uint64, n int) []byte { return w.raw[gpa-memBase:][:n:n] }
+
+func (w *world) newQueue(size uint16) *guestQueue {
+	need := ring.BytesNeeded(size)
+	q := &guestQueue{cfg: ring.Config{
+		Size: size, Features: w.dev.Acked(),
+		Desc: w.alloc(int(need.Desc)), Avail: w.alloc(int(need.Avail)), Used: w.alloc(int(need.Used)),
+		IndirectBase: w.alloc(int(ring.IndirectBytes(size, 0))),
+	}, bufs: map[uint32]ring.Buf{}}
+	var err error
+	if q.Driver, err = ring.NewDriver(w.mem, q.cfg); err != nil {
+		w.t.Fatal(err)
+	}
+	return q
+}
+
+func (w *world) device(q *guestQueue) *ring.Device {
+	d, err := ring.NewDevice(w.mem, q.cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// store puts pieces into guest memory, one buffer each.
+func (w *world) store(pieces ...[]byte) []ring.Buf {
+	var out []ring.Buf
+	for _, p := range pieces {
+		gpa := w.alloc(len(p))
+		copy(w.bytes(gpa, len(p)), p)
+		out = append(out, ring.Buf{Addr: gpa, Len: uint32(len(p))})
+	}
+	return out
+}
+
+// queueTX makes a frame available on TX queue i, its header and it in the
+// pieces as given, and reports whether the driver has to kick.
+func (w *world) queueTX(i int, pieces ...[]byte) (kick bool) {
+	w.t.Helper()
+	q := w.tx[i]
+	if err := q.Add(w.store(pieces...), nil, q.next); err != nil {
+		w.t.Fatal(err)
+	}
+	q.next++
+	q.Publish()
+	return q.NeedKick()
+}
+
+// send queues a frame with its header in one piece, and kicks if needed.
+func (w *world) send(i int, h virtio.NetHdr, f []byte) {
+	w.t.Helper()
+	if w.queueTX(i, append(w.encode(h), f...)) {
+		w.kick(i)
+	}
+}
+
+func (w *world) encode(h virtio.NetHdr) []byte {
+	b := make([]byte, virtio.NetHdrLen)
+	h.Encode(b)
+	return b
+}
+
+func (w *world) kick(i int) { w.dev.Pair(i).Kick(w.now, netdev.DirTX, 1) }
+
+// pollTX polls TX queue i, makes the call it asks for, and returns both.
+func (w *world) pollTX(i int, b netdev.Budget) (netdev.Work, netdev.Call) {
+	w.t.Helper()
+	work, call, err := w.dev.Pair(i).TX.Poll(w.now, b)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if call.Needed {
+		w.dev.Pair(i).CallResult(w.now, netdev.DirTX, nil)
+	}
+	return work, call
+}
+
+// reap returns the number of used elements that the guest finds on q.
+func (w *world) reap(q *guestQueue) (n int) {
+	for {
+		if _, _, ok := q.Reap(); !ok {
+			if q.Err() != nil {
+				w.t.Fatal(q.Err())
+			}
+			return n
+		}
+		n++
+	}
+}
+
+// offer makes n receive buffers of size bytes each available on RX queue i,
+// and reports whether the driver has to kick.
+func (w *world) offer(i, n, size int) (kick bool) {
+	w.t.Helper()
+	q := w.rx[i]
+	for range n {
+		b := ring.Buf{Addr: w.alloc(size), Len: uint32(size)}
+		if err := q.Add(nil, []ring.Buf{b}, q.next); err != nil {
+			w.t.Fatal(err)
+		}
+		q.bufs[q.next] = b
+		q.next++
+	}
+	q.Publish()
+	return q.NeedKick()
+}
+
+// pollRX polls RX queue i and makes the call it asks for.
+func (w *world) pollRX(i int) (netdev.Work, netdev.Call) {
+	w.t.Helper()
+	work, call, err := w.dev.Pair(i).RX.Poll(w.now, netdev.Budget{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if call.Needed {
+		w.dev.Pair(i).CallResult(w.now, netdev.DirRX, nil)
+	}
+	return work, call
+}
+
+// received is a frame as the guest's driver sees it.
+type received struct {
+	hdr   virtio.NetHdr
+	frame []byte
+	lens  []uint32 // used lengths of its buffers
+}
+
+// receive reaps whole frames from RX queue i.
+func (w *world) receive(i int) (all []received) {
+	w.t.Helper()
+	q := w.rx[i]
+	for {
+		b, n, ok := w.reapRX(q)
+		if !ok {
+			return all
+		}
+		var r received
+		if n < virtio.NetHdrLen {
+			w.t.Fatalf("used length %d is shorter than a net header", n)
+		}
+		r.hdr.Decode(b)
+		r.lens = []uint32{n}
+		r.frame = bytes.Clone(b[virtio.NetHdrLen:])
+		for range int(r.hdr.NumBuffers) - 1 {
+			b, n, ok := w.reapRX(q)
+			if !ok {
+				w.t.Fatal("num_buffers promises more than is there")
+			}
+			r.lens = append(r.lens, n)
+			r.frame = append(r.frame, b...)
+		}
+		all = append(all, r)
+	}
+}
+
+func (w *world) reapRX(q *guestQueue) ([]byte, uint32, bool) {
+	w.t.Helper()
+	token, n, ok := q.Reap()
+	if !ok {
+		return nil, 0, false
+	}
+	b := q.bufs[token]
+	if n > b.Len {
+		w.t.Fatalf("used length %d exceeds the buffer's %d", n, b.Len)
+	}
+	return w.bytes(b.Addr, int(n)), n, true
+}
+
+// wire is a port that records what it is sent and answers as it is told.
+type wire struct {
+	frames [][]byte
+	hdrs   []virtio.NetHdr
+	tokens []netdev.Token
+	pieces []int
+	flush  int
+	now    vtime.Time
+
+	result  netdev.SendResult
+	delay   vtime.Time             // Sent is done this much later
+	dones   []vtime.Time           // or at these times, in order
+	room    int                    // frames until Full; 0 is no limit
+	discard bool                   // record nothing
+	onSend  func(tok netdev.Token) // called within Send
+	sent    int
+}
+
+func (p *wire) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, tok netdev.Token) (vtime.Time, netdev.SendResult) {
+	if p.room > 0 && p.sent >= p.room {
+		return 0, netdev.Full
+	}
+	p.sent++
+	if p.discard {
+		return now, p.result
+	}
+	p.frames = append(p.frames, bytes.Join(iov, nil))
+	p.hdrs = append(p.hdrs, *h)
+	p.tokens = append(p.tokens, tok)
+	p.pieces = append(p.pieces, len(iov))
+	p.now = now
+	if p.onSend != nil {
+		p.onSend(tok)
+	}
+	done := now + p.delay
+	if len(p.dones) > 0 {
+		done, p.dones = p.dones[0], p.dones[1:]
+	}
+	return done, p.result
+}
+
+func (p *wire) Flush(vtime.Time) { p.flush++ }
+
+// Two hosts: the guest and its peer.
+var (
+	guestMAC = frame.MAC{0x52, 0x54, 0x00, 0x12, 0x34, 0x56}
+	peerMAC  = frame.MAC{0x02, 0, 0, 0, 0, 1}
+	guestIP  = frame.V4([4]byte{10, 0, 0, 2})
+	peerIP   = frame.V4([4]byte{10, 0, 0, 1})
+)
+
+// fromGuest describes a data segment of n payload bytes of a flow.
+func fromGuest(flow, n int) frame.TCPSpec {
+	payload := make([]byte, n)
+	for i := range payload {
+		payload[i] = byte(i*7 + flow)
+	}
+	return frame.TCPSpec{
+		SrcMAC: guestMAC, DstMAC: peerMAC, Src: guestIP, Dst: peerIP,
+		SrcPort: uint16(40000 + flow), DstPort: 5001, Seq: 1000, Ack: 1,
+		Flags: frame.TCPAck | frame.TCPPsh, Window: 512, Timestamps: true, Payload: payload,
+	}
+}
+
+// toGuest describes the opposite direction.
+func toGuest(flow, n int) frame.TCPSpec {
+	s := fromGuest(flow, n)
+	s.SrcMAC, s.DstMAC = s.DstMAC, s.SrcMAC
+	s.Src, s.Dst = s.Dst, s.Src
+	s.SrcPort, s.DstPort = s.DstPort, s.SrcPort
+	return s
+}
+
+func build(s frame.TCPSpec) []byte { return frame.AppendTCP(nil, &s) }
+
+// gso makes a frame and header of a GSO packet with partial checksum.
+func gso(s frame.TCPSpec, mss int) (virtio.NetHdr, []byte) {
+	s.Partial = true
+	h := virtio.NetHdr{
+		Flags: virtio.HdrNeedsCSum, GSOType: virtio.GSOTCPv4, GSOSize: uint16(mss),
+		HdrLen: uint16(s.HeaderLen()), CSumStart: uint16(s.L4()), CSumOffset: frame.TCPCSumOffset,
+	}
+	if !s.Src.Is4() {
+		h.GSOType = virtio.GSOTCPv6
+	}
+	return h, build(s)
+}
+
+// deliver gives a frame to RX queue i and polls it.
+func (w *world) deliver(i int, h virtio.NetHdr, f []byte) netdev.DropReason {
+	w.t.Helper()
+	r := w.dev.Pair(i).RX.Deliver(w.now, &h, f)
+	if w.dev.Pair(i).RX.Attached() {
+		w.pollRX(i)
+	}
+	return r
+}
