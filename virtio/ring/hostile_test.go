@@ -272,6 +272,24 @@ func TestIndirectLongerThanRing(t *testing.T) {
 	w.wantFault(ring.ErrLoop)
 }
 
+// Direct descriptors count towards the limit of the chain.
+func TestIndirectLimitCountsDirect(t *testing.T) {
+	w := newWorld(t, 2, indirect)
+	const n = 65536
+	for i := range n {
+		w.setDesc(tablesAt, i, desc{dataAt, 1, fNext, uint16(i + 1)})
+	}
+	w.setDesc(tablesAt, n-1, desc{dataAt, 1, 0, 0})
+	w.put([]desc{{dataAt, 1, fNext, 1}, {tablesAt, 16 * n, fIndirect, 0}}, nil)
+	w.offer(0)
+	w.wantFault(ring.ErrLoop)
+	w.setDesc(tablesAt, n-2, desc{dataAt, 1, 0, 0})
+	w.offer(0)
+	if w.take(); w.c.Descs != n {
+		t.Errorf("%d descriptors", w.c.Descs)
+	}
+}
+
 // The available index jumps ahead by more than the ring holds: nothing is taken
 // any more, at no cost.
 func TestFault091AvailJump(t *testing.T) {
@@ -368,6 +386,45 @@ func TestFault100NextBeyondSmallRing(t *testing.T) {
 	w.setDesc(descAt, 0, desc{dataAt, 1, fNext, 0})
 	w.offer(0)
 	w.wantFault(ring.ErrLoop)
+}
+
+// Descriptors that each cross a border of regions do not multiply without bound.
+func TestTooManyPieces(t *testing.T) {
+	w := newWorld(t, 8, indirect)
+	mem := memory(t, shm.Region{GPA: memBase, Mem: w.b}, shm.Region{GPA: end, UVA: 1 << 40, Mem: make([]byte, 16)})
+	if err := w.dev.SetMemory(mem); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range []uint16{0, fWrite} {
+		for _, n := range []int{32768, 32769} {
+			for i := range n {
+				w.setDesc(tablesAt, i, desc{end - 1, 2, fNext | flags, uint16(i + 1)})
+			}
+			w.setDesc(tablesAt, n-1, desc{end - 1, 2, flags, 0})
+			w.setDesc(descAt, 0, desc{tablesAt, uint32(16 * n), fIndirect, 0})
+			w.offer(0)
+			if n > 32768 {
+				w.wantFault(ring.ErrTooLong)
+				continue
+			}
+			if w.take(); len(w.c.Out)+len(w.c.In) != 65536 {
+				t.Errorf("%d pieces", len(w.c.Out)+len(w.c.In))
+			}
+			w.dev.Push(0, 0)
+		}
+	}
+}
+
+// A readable buffer after a writable one, across a border of regions.
+func TestOrderAcrossRegions(t *testing.T) {
+	w := newWorld(t, 8, 0)
+	mem := memory(t, shm.Region{GPA: memBase, Mem: w.b}, shm.Region{GPA: end, UVA: 1 << 40, Mem: make([]byte, 16)})
+	if err := w.dev.SetMemory(mem); err != nil {
+		t.Fatal(err)
+	}
+	w.put([]desc{{end - 1, 2, fNext | fWrite, 1}, {end - 1, 2, 0, 0}}, nil)
+	w.offer(0)
+	w.wantFault(ring.ErrOrder)
 }
 
 // More commands than a small ring has entries: the index is masked.

@@ -1,8 +1,6 @@
 package ring_test
 
 import (
-	"testing"
-
 	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/ring"
 	"github.com/vnetbench/vnetbench/virtio/shm"
@@ -24,9 +22,17 @@ const (
 	eventIdx = virtio.FeatureEventIdx
 )
 
+// tb is what the world needs of testing.TB; a *rapid.T has it too.
+type tb interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Errorf(string, ...any)
+}
+
 // world is one ring with both of its sides.
 type world struct {
-	t   testing.TB
+	t   tb
 	b   []byte // the guest memory, from memBase
 	mem *shm.Memory
 	cfg ring.Config
@@ -35,13 +41,13 @@ type world struct {
 	c   ring.Chain
 }
 
-func newWorld(t testing.TB, size uint16, f virtio.Features) *world {
+func newWorld(t tb, size uint16, f virtio.Features) *world {
 	t.Helper()
 	return newWorldAt(t, size, f, 0)
 }
 
 // newWorldAt starts the ring at index base.
-func newWorldAt(t testing.TB, size uint16, f virtio.Features, base uint16) *world {
+func newWorldAt(t tb, size uint16, f virtio.Features, base uint16) *world {
 	t.Helper()
 	w := &world{t: t, b: make([]byte, memSize)}
 	w.mem = memory(t, shm.Region{GPA: memBase, UVA: 0x7f0000000000, Mem: w.b})
@@ -66,7 +72,7 @@ func (w *world) restart() {
 	}
 }
 
-func memory(t testing.TB, r ...shm.Region) *shm.Memory {
+func memory(t tb, r ...shm.Region) *shm.Memory {
 	t.Helper()
 	m, err := shm.NewMemory(r)
 	if err != nil {
