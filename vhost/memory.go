@@ -26,6 +26,19 @@ func (s *Session) gpaOf(uva, n uint64) (gpa uint64, ok bool) {
 	return 0, false
 }
 
+// holds reports whether one region holds the n bytes at a guest physical
+// address.
+func (s *Session) holds(gpa, n uint64) bool {
+	for i := range s.memory {
+		r := &s.memory[i]
+		off := gpa - r.GPA
+		if off < r.Size && n <= r.Size-off {
+			return true
+		}
+	}
+	return false
+}
+
 // checkRegions validates a memory table.
 func checkRegions(rs []wire.Region) error {
 	for i, r := range rs {

@@ -36,6 +36,8 @@ type Config struct {
 	QueueNum QueueNumMode
 	// ResumeFromUsed starts rings at the used index that is in memory.
 	ResumeFromUsed bool
+	// Once makes Serve return when the first session has ended.
+	Once bool
 	// Logger takes what happens to sessions; nil discards it. Nothing is
 	// logged per packet.
 	Logger *slog.Logger
@@ -122,7 +124,7 @@ func (s *Server) Serve(ctx context.Context) error {
 			}
 			return fmt.Errorf("accept on %s: %w", s.l.Addr(), err)
 		}
-		if err := s.serveConn(ctx, c); err != nil {
+		if err := s.serveConn(ctx, c); err != nil || s.cfg.Once {
 			return err
 		}
 	}

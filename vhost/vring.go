@@ -16,6 +16,8 @@ type ringState struct {
 	size    uint16         // 0 until SET_VRING_NUM
 	addr    wire.VringAddr // as addresses of the front-end
 	placed  bool           // addr is set
+	gpa     ring.Config    // Desc, Avail and Used as guest physical addresses
+	located bool           // gpa is what addr once translated to
 	base    uint16         // next available index, from SET_VRING_BASE or the last stop
 	kicked  bool           // SET_VRING_KICK came since the last stop
 	enabled bool
@@ -105,7 +107,7 @@ func (s *Session) setVringAddr(m wire.Message, _ []int) {
 	}
 	same := r.placed && r.addr.Desc == v.Desc && r.addr.Avail == v.Avail && r.addr.Used == v.Used
 	place := func() {
-		r.addr, r.placed = v, true
+		r.addr, r.placed, r.located = v, true, same && r.located
 		s.startRing(m, i, s.ack)
 	}
 	if same || !r.running {
@@ -283,25 +285,31 @@ func (s *Session) emitStart(i int, cfg ring.Config, then func(error)) {
 	s.emit(StartRing{Token: t, Ring: i, Role: s.role(i), Config: cfg, Enabled: r.enabled})
 }
 
-// place translates a ring's addresses.
+// place translates a ring's addresses. After a memory change a part whose
+// address is no longer one of the front-end's stays where it was in the guest's
+// physical memory, which the front-end may have mapped elsewhere meanwhile.
 func (s *Session) place(r *ringState) (ring.Config, error) {
 	need := ring.BytesNeeded(r.size)
 	cfg := ring.Config{Size: r.size, Base: r.base, BaseFromUsed: s.cfg.ResumeFromUsed}
 	for _, p := range []struct {
-		name   string
-		uva, n uint64
-		gpa    *uint64
+		name     string
+		uva, n   uint64
+		was, gpa *uint64
 	}{
-		{"descriptor table", r.addr.Desc, need.Desc, &cfg.Desc},
-		{"available ring", r.addr.Avail, need.Avail, &cfg.Avail},
-		{"used ring", r.addr.Used, need.Used, &cfg.Used},
+		{"descriptor table", r.addr.Desc, need.Desc, &r.gpa.Desc, &cfg.Desc},
+		{"available ring", r.addr.Avail, need.Avail, &r.gpa.Avail, &cfg.Avail},
+		{"used ring", r.addr.Used, need.Used, &r.gpa.Used, &cfg.Used},
 	} {
 		gpa, ok := s.gpaOf(p.uva, p.n)
+		if !ok && r.located && s.holds(*p.was, p.n) {
+			gpa, ok = *p.was, true
+		}
 		if !ok {
 			return cfg, fmt.Errorf("%w: %s at %#x, %d bytes", ErrUnmapped, p.name, p.uva, p.n)
 		}
 		*p.gpa = gpa
 	}
+	r.gpa, r.located = cfg, true
 	return cfg, nil
 }
 

@@ -1,0 +1,171 @@
+package frontend
+
+import (
+	"time"
+
+	"github.com/vnetbench/vnetbench/vhost/osio"
+	"github.com/vnetbench/vnetbench/vhost/wire"
+	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/ring"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// Ring is a guest's side of one ring: the driver, the notifications, and a
+// buffer for each slot.
+type Ring struct {
+	*ring.Driver
+	Index  int
+	Config ring.Config
+	Kick   int    // eventfd to the back-end
+	Call   int    // eventfd from the back-end
+	Err    int    // eventfd from the back-end
+	Kicks  uint64 // kicks sent
+
+	mem   *Memory
+	bufs  uint64 // guest physical address of the first buffer
+	bytes uint64 // of a buffer
+	free  []uint32
+	one   [1]ring.Buf
+	buf   [8]byte
+}
+
+// NewRing lays a ring of size entries into memory, with a buffer of bufBytes
+// for each, and makes its eventfds.
+func NewRing(m *Memory, index int, size uint16, f virtio.Features, bufBytes uint64) (*Ring, error) {
+	need := ring.BytesNeeded(size)
+	r := &Ring{Index: index, mem: m, bytes: bufBytes, Kick: -1, Call: -1, Err: -1}
+	r.Config = ring.Config{
+		Size: size, Features: f,
+		Desc:         m.Alloc(need.Desc, 4096),
+		Avail:        m.Alloc(need.Avail, 4096),
+		Used:         m.Alloc(need.Used, 4096),
+		IndirectBase: m.Alloc(ring.IndirectBytes(size, 0), 4096),
+	}
+	r.bufs = m.Alloc(bufBytes*uint64(size), 4096)
+	for i := range uint32(size) {
+		r.free = append(r.free, i)
+	}
+	var err error
+	if r.Driver, err = ring.NewDriver(m.Shared(), r.Config); err != nil {
+		return nil, err
+	}
+	for _, fd := range []*int{&r.Kick, &r.Call, &r.Err} {
+		if *fd, err = osio.Eventfd(0); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Close closes the eventfds.
+func (r *Ring) Close() { osio.CloseAll([]int{r.Kick, r.Call, r.Err}) }
+
+// Addr is the ring's SET_VRING_ADDR.
+func (r *Ring) Addr() wire.VringAddr {
+	return wire.VringAddr{
+		Index: uint32(r.Index), Desc: r.mem.UVA(r.Config.Desc),
+		Avail: r.mem.UVA(r.Config.Avail), Used: r.mem.UVA(r.Config.Used),
+	}
+}
+
+// Buffer returns the memory of the buffer that a token names.
+func (r *Ring) Buffer(token uint32) []byte {
+	return r.mem.At(r.bufs+uint64(token)*r.bytes, r.bytes)
+}
+
+func (r *Ring) slot(token uint32, n int) ring.Buf {
+	return ring.Buf{Addr: r.bufs + uint64(token)*r.bytes, Len: uint32(n)}
+}
+
+// Transmit puts a frame behind a net header into a buffer and makes it
+// available. It does not kick. It reports false if the ring is full.
+func (r *Ring) Transmit(h *virtio.NetHdr, frame []byte) bool {
+	if len(r.free) == 0 {
+		return false
+	}
+	token := r.free[len(r.free)-1]
+	b := r.Buffer(token)
+	h.Encode(b[:virtio.NetHdrLen])
+	n := virtio.NetHdrLen + copy(b[virtio.NetHdrLen:], frame)
+	r.one[0] = r.slot(token, n)
+	if r.Add(r.one[:], nil, token) != nil {
+		return false
+	}
+	r.free = r.free[:len(r.free)-1]
+	r.Publish()
+	return true
+}
+
+// Post makes every free buffer available for receiving, and returns how many.
+func (r *Ring) Post() (n int) {
+	for len(r.free) > 0 {
+		token := r.free[len(r.free)-1]
+		r.one[0] = r.slot(token, int(r.bytes))
+		if r.Add(nil, r.one[:], token) != nil {
+			break
+		}
+		r.free = r.free[:len(r.free)-1]
+		n++
+	}
+	r.Publish()
+	return n
+}
+
+// Notify kicks the back-end if it wants that, and reports whether it did.
+func (r *Ring) Notify() bool {
+	if !r.NeedKick() {
+		return false
+	}
+	r.ForceKick()
+	return true
+}
+
+// ForceKick kicks the back-end whether it wants that or not.
+func (r *Ring) ForceKick() {
+	r.Kicks++
+	_ = osio.WriteEvent(r.Kick)
+}
+
+// Done takes one used buffer back and returns its token and the bytes that
+// were written to it. The buffer is free again.
+func (r *Ring) Done() (token, n uint32, ok bool) {
+	token, n, ok = r.Reap()
+	if ok {
+		r.free = append(r.free, token)
+	}
+	return token, n, ok
+}
+
+// WaitCall sleeps until the back-end calls, and returns the calls that came
+// together; 0 after the timeout.
+func (r *Ring) WaitCall(timeout time.Duration) uint64 {
+	p := osio.NewPoller(1)
+	p.Set(0, r.Call, osio.Readable)
+	_ = p.Wait(timeout)
+	n, _ := osio.ReadEvent(r.Call, &r.buf)
+	return n
+}
+
+// Drain takes back want used buffers, sleeping for calls in between, and
+// returns how many came before the timeout. It is what an interrupt handler
+// does.
+func (r *Ring) Drain(want int, timeout time.Duration) (got int) {
+	clock := osio.NewClock()
+	end := clock.Now().Add(timeout)
+	for now := clock.Now(); now < end; now = clock.Now() {
+		r.DisableCalls()
+		for got < want {
+			if _, _, ok := r.Done(); !ok {
+				break
+			}
+			got++
+		}
+		if got == want {
+			return got
+		}
+		if !r.EnableCalls() {
+			r.WaitCall(vtime.Min(end, now.Add(50*time.Millisecond)).Sub(now))
+		}
+	}
+	return got
+}
