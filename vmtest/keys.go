@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetbench/vnetbench/guest/driver"
 	"github.com/vnetbench/vnetbench/guest/tcp"
 )
 
@@ -27,8 +28,8 @@ type Key struct {
 // Get returns the key's value in s as text that Set reads back.
 func (k Key) Get(s *Scenario) string { return k.get(s) }
 
-// Keys returns every key in the order of the documentation. Three families are
-// open: sysctl.NAME, tcp.NAME and flow.N.KEY, of which only the pattern is
+// Keys returns every key in the order of the documentation. Four families are
+// open: sysctl.NAME, tcp.NAME, driver.NAME and flow.N.KEY, of which only the pattern is
 // listed.
 func Keys() []Key { return append([]Key(nil), keys...) }
 
@@ -79,6 +80,7 @@ var keys = []Key{
 	oneOf("trace.at", "where packets are recorded: qdisc, driver, device or host", func(s *Scenario) *string { return &s.Trace.At }, "qdisc", "driver", "device", "host"),
 	pattern("sysctl.NAME", "a TCP sysctl by its name, such as sysctl.tcp_limit_output_bytes (the prefix may be left out)"),
 	pattern("tcp.NAME", "one switch of the kernel's TCP, on or off or a value; `list --switches` names them"),
+	pattern("driver.NAME", "one switch of the kernel's virtio-net driver; `list --switches` names them"),
 	pattern("flow.N.KEY", "one of cpu, queue, start, write, think, bytes, cc, nodelay, pacing for flow N only"),
 }
 
@@ -108,6 +110,8 @@ func setter(key string) (func(*Scenario, string) error, error) {
 		return sysctlSetter(key, key)
 	case family == "tcp":
 		return switchSetter(key, rest)
+	case family == "driver":
+		return driverSetter(key, rest)
 	case family == "flow":
 		return flowSetter(key, rest)
 	}
@@ -127,12 +131,7 @@ func unknown(key string, valid []string) error {
 }
 
 func isSysctl(name string) bool {
-	for _, n := range tcp.SysctlNames() {
-		if n == name {
-			return true
-		}
-	}
-	return false
+	return contains(tcp.SysctlNames(), name)
 }
 
 func sysctlSetter(key, name string) (func(*Scenario, string) error, error) {
@@ -151,21 +150,33 @@ func sysctlSetter(key, name string) (func(*Scenario, string) error, error) {
 }
 
 func switchSetter(key, name string) (func(*Scenario, string) error, error) {
-	for _, n := range tcp.SwitchNames() {
-		if n != name {
-			continue
-		}
-		return func(s *Scenario, v string) error {
-			var sw tcp.Switches
-			if err := sw.Set(name, v); err != nil {
-				return err
-			}
-			s.TCP = cloneMap(s.TCP)
-			s.TCP[name] = v
-			return nil
-		}, nil
+	if !contains(tcp.SwitchNames(), name) {
+		return nil, unknown(key, prefixed("tcp.", tcp.SwitchNames()))
 	}
-	return nil, unknown(key, prefixed("tcp.", tcp.SwitchNames()))
+	return func(s *Scenario, v string) error {
+		var sw tcp.Switches
+		if err := sw.Set(name, v); err != nil {
+			return err
+		}
+		s.TCP = cloneMap(s.TCP)
+		s.TCP[name] = v
+		return nil
+	}, nil
+}
+
+func driverSetter(key, name string) (func(*Scenario, string) error, error) {
+	if !contains(driver.SwitchNames(), name) {
+		return nil, unknown(key, prefixed("driver.", driver.SwitchNames()))
+	}
+	return func(s *Scenario, v string) error {
+		var sw driver.Switches
+		if err := sw.Set(name, v); err != nil {
+			return err
+		}
+		s.Driver = cloneMap(s.Driver)
+		s.Driver[name] = v
+		return nil
+	}, nil
 }
 
 func prefixed(prefix string, names []string) []string {

@@ -41,6 +41,7 @@ type Scenario struct {
 	CC         string            `json:"cc"`
 	Sysctl     map[string]string `json:"sysctl"` // sysctls by their name, tcp_limit_output_bytes and so on
 	TCP        map[string]string `json:"tcp"`    // switches of the kernel's TCP, by name
+	Driver     map[string]string `json:"driver"` // switches of the kernel's virtio-net driver, by name
 	GuestCPU   string            `json:"guest_cpu"`
 
 	// The traffic.
@@ -135,7 +136,7 @@ func Default() Scenario {
 		Name: "default", Kernel: "6.12", Remedies: []string{}, QueuePairs: 1,
 		Ring: RingConfig{Kind: "split", Size: 256, EventIdx: true, Indirect: true},
 		TSO:  true, GSO: true, Qdisc: "pfifo_fast", CC: "cubic",
-		Sysctl: map[string]string{}, TCP: map[string]string{}, GuestCPU: "kvm",
+		Sysctl: map[string]string{}, TCP: map[string]string{}, Driver: map[string]string{}, GuestCPU: "kvm",
 		Flows: 2, PerFlow: []FlowConfig{}, Write: 1024,
 		Duration: 20 * time.Millisecond, WarmUp: 5 * time.Millisecond, Seed: 1,
 		IP: 4, MTU: 1500, GSOMaxSize: 65536, GSOMaxSegs: 65535,
@@ -153,6 +154,7 @@ func (s Scenario) Clone() Scenario {
 	s.PerFlow = append([]FlowConfig{}, s.PerFlow...)
 	s.Sysctl = cloneMap(s.Sysctl)
 	s.TCP = cloneMap(s.TCP)
+	s.Driver = cloneMap(s.Driver)
 	return s
 }
 
@@ -181,7 +183,8 @@ func (s *Scenario) ipHeader() int {
 }
 
 // CPUs is the number of the guest's CPUs: VCPUs, or one for each flow, at least
-// as many as there are queue pairs, since Linux enables no more pairs than CPUs.
+// as many as there are queue pairs, since Linux by itself enables no more pairs
+// than CPUs.
 func (s *Scenario) CPUs() int {
 	if s.VCPUs > 0 {
 		return s.VCPUs

@@ -17,8 +17,6 @@ func (s *Scenario) Validate() error {
 		return fmt.Errorf("mss: %d is below the kernel's least of 88", s.EffectiveMSS())
 	case s.Duration <= 0:
 		return fmt.Errorf("duration: 0 measures nothing; write a time such as 20ms")
-	case s.CPUs() < s.QueuePairs:
-		return fmt.Errorf("queue_pairs: %d pairs need as many vcpus, and there are %d; Linux enables no more", s.QueuePairs, s.CPUs())
 	case len(s.PerFlow) > s.Flows:
 		return fmt.Errorf("flow.%d: there are only %d flows; raise flows", len(s.PerFlow)-1, s.Flows)
 	}

@@ -1,0 +1,263 @@
+package simguest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vnetbench/vnetbench/guest/sim"
+	"github.com/vnetbench/vnetbench/guest/skb"
+	"github.com/vnetbench/vnetbench/hostnet/link"
+	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/frame"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// groWindow is how long the receiver's GRO waits for the next segment of a
+// packet that was cut on the way: about the length of a NAPI poll.
+const groWindow = 10 * time.Microsecond
+
+// wireExtra is what every packet takes on an Ethernet wire beside its frame:
+// preamble, checksum and gap.
+const wireExtra = 24
+
+// cable is the network behind the host: a link each way, and the receivers of
+// all flows.
+type cable struct {
+	w        *world
+	out      *link.Link
+	back     *link.Link
+	wscale   uint8
+	cut      bool // packets cross the link segment by segment
+	ends     []*endpoint
+	arriving inbound // on their way to the receivers
+	acks     ackQueue
+	ackTimer sim.Timer
+	free     *ackPacket
+	spec     frame.TCPSpec
+	sacks    [link.MaxSACK]frame.SACKBlock
+}
+
+// endpoint is the receiver of one flow.
+type endpoint struct {
+	c     *cable
+	k     *conn
+	rcv   *link.Receiver
+	timer sim.Timer
+}
+
+func newCable(w *world) (*cable, error) {
+	s := &w.s
+	c := &cable{w: w, cut: s.Link.Loss > 0 || s.Link.Queue > 0 || !s.Receiver.GRO}
+	cfg := link.Config{RateBps: int64(s.Link.Rate), Delay: s.Link.Delay}
+	var err error
+	if c.back, err = link.New(cfg); err != nil {
+		return nil, err
+	}
+	cfg.QueueBytes, cfg.Loss, cfg.Dice = int64(s.Link.Queue), s.Link.Loss, sim.NewRand(s.Seed, "link loss")
+	if c.out, err = link.New(cfg); err != nil {
+		return nil, err
+	}
+	for c.wscale = 0; 65535<<c.wscale < int64(s.Receiver.Rmem) && c.wscale < 14; c.wscale++ {
+	}
+	c.arriving.timer = w.loop.NewTimer(c, 0)
+	c.ackTimer = w.loop.NewTimer(c, 1)
+	c.spec = frame.TCPSpec{SrcMAC: hostMAC, DstMAC: guestMAC, Src: hostAddr[s.IP], Dst: guestAddr[s.IP],
+		SrcPort: serverPort, Timestamps: true}
+	for _, k := range w.conns {
+		e, err := c.newEndpoint(k)
+		if err != nil {
+			return nil, err
+		}
+		c.ends = append(c.ends, e)
+	}
+	return c, nil
+}
+
+func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
+	s := &c.w.s
+	kernel := s.Receiver.Kernel
+	if kernel == "" {
+		kernel = s.Kernel
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(kernel, "%d.%d", &major, &minor); err != nil {
+		return nil, fmt.Errorf("receiver.kernel: %q is not a release such as 6.12", kernel)
+	}
+	rules, quick := link.RulesOf(major, minor)
+	cfg := link.ReceiverConfig{
+		ISS: 1, MSS: int32(s.EffectiveMSS()), InitialWindow: c.window(k), WindowScale: c.wscale,
+		WindowMax: max(uint32(s.Receiver.Rmem/2), c.window(k)), QuickWindow: quick, Rules: rules,
+	}
+	if c.cut && s.Receiver.GRO {
+		cfg.GRO = link.GROConfig{Window: groWindow}
+	}
+	rcv, err := link.NewReceiver(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("flow %d: %w", k.id, err)
+	}
+	e := &endpoint{c: c, k: k, rcv: rcv}
+	e.timer = c.w.loop.NewTimer(e, 0)
+	return e, nil
+}
+
+// window is what the receiver offers at first: as many whole segments as 16
+// bits hold.
+func (c *cable) window(*conn) uint32 {
+	mss := uint32(c.w.s.EffectiveMSS())
+	return max(65535/mss, 1) * mss
+}
+
+// received is the payload that the flow's program read.
+func (c *cable) received(k *conn) int64 { return int64(c.ends[k.id].rcv.Stats.Bytes) }
+
+// identify finds out what the worker took off the device.
+func (w *world) identify(o *outgoing, h *virtio.NetHdr, first []byte) {
+	o.flow = -1
+	if !frame.Parse(first, &o.info) || o.info.Proto != frame.ProtoTCP {
+		return
+	}
+	if id := int(o.info.SrcPort) - basePort; id >= 0 && id < len(w.conns) {
+		o.flow = int32(id)
+	}
+	if h.GSOType != virtio.GSONone {
+		o.gso = int32(h.GSOSize)
+	}
+	w.rec.taken(o.started, o)
+}
+
+// payload is the TCP payload of the packet.
+func (o *outgoing) payload() int { return o.len - o.info.Payload }
+
+// sent puts a packet that the worker has finished on the link.
+func (w *world) sent(now vtime.Time, o *outgoing) {
+	w.rec.sent(now, o)
+	if o.flow >= 0 {
+		w.cable.send(now, o)
+	}
+}
+
+func (c *cable) send(now vtime.Time, o *outgoing) {
+	s := link.Segment{
+		Seq: uint32(o.info.Seq), Len: int32(o.payload()), MSS: o.gso, TSVal: tsMillis(now),
+		PSH: o.info.Flags&skb.PSH != 0, FIN: o.info.Flags&skb.FIN != 0, CWR: o.info.Flags&skb.CWR != 0,
+	}
+	header := int64(o.info.Payload)
+	if !c.cut || s.MSS == 0 || s.Len <= s.MSS {
+		segs := int64(1)
+		if s.MSS > 0 {
+			segs = int64((s.Len + s.MSS - 1) / s.MSS)
+		}
+		if s.Len <= s.MSS {
+			s.MSS = 0
+		}
+		c.cross(now, o.flow, &s, link.WireBytes(int64(s.Len), segs, header, wireExtra))
+		return
+	}
+	c.crossCut(now, o, s, header)
+}
+
+// crossCut sends the segments of a packet one by one; PSH and FIN are the last
+// one's.
+func (c *cable) crossCut(now vtime.Time, o *outgoing, whole link.Segment, header int64) {
+	for off := int32(0); off < whole.Len; off += whole.MSS {
+		s := whole
+		s.MSS, s.Seq, s.Len = 0, whole.Seq+uint32(off), min(whole.MSS, whole.Len-off)
+		if last := off+whole.MSS >= whole.Len; !last {
+			s.PSH, s.FIN = false, false
+		}
+		c.cross(now, o.flow, &s, int64(s.Len)+header+wireExtra)
+	}
+}
+
+func (c *cable) cross(now vtime.Time, flow int32, s *link.Segment, bytes int64) {
+	if _, at, fate := c.out.Send(now, bytes); fate == link.Arrives {
+		c.arriving.push(arrival{at, flow, *s})
+	}
+}
+
+// Run is the arrival of packets at the receivers, or of ACKs at the host.
+func (c *cable) Run(now vtime.Time, arg uint64) {
+	if arg == 0 {
+		for c.arriving.n > 0 && c.arriving.peek().at <= now {
+			a := c.arriving.pop()
+			e := c.ends[a.flow]
+			e.rcv.Receive(now, &a.seg)
+			e.drain(now)
+		}
+		c.arriving.rearm()
+		return
+	}
+	for a := c.acks.peek(); a != nil && a.at <= now; a = c.acks.peek() {
+		c.acks.pop()
+		pair := c.w.dev.SteerRX(c.w.conns[a.flow].hash)
+		c.w.workers[pair].arrive(now, a)
+	}
+	c.rearmAcks()
+}
+
+func (c *cable) rearmAcks() {
+	if a := c.acks.peek(); a != nil {
+		c.ackTimer.Set(a.at)
+	}
+}
+
+// Run is the receiver's timer.
+func (e *endpoint) Run(now vtime.Time, _ uint64) {
+	e.rcv.Step(now)
+	e.drain(now)
+}
+
+// drain sends what the receiver acknowledges on its way back.
+func (e *endpoint) drain(now vtime.Time) {
+	var a link.Ack
+	for e.rcv.Pop(&a) {
+		e.c.answer(now, e.k, &a)
+	}
+	e.timer.Set(e.rcv.Next())
+}
+
+// answer builds an ACK's frame and puts it on the link back.
+func (c *cable) answer(now vtime.Time, k *conn, a *link.Ack) {
+	p := c.take()
+	p.flow, p.ack = int32(k.id), a.Ack
+	f := &c.spec
+	f.DstPort, f.Seq, f.Ack, f.Flags = k.data.SrcPort, 1, frame.Seq(a.Ack), skb.ACK
+	if a.ECE {
+		f.Flags |= skb.ECE
+	}
+	f.Window, f.TSVal, f.TSEcr = uint16(a.Wnd>>c.wscale), a.TSVal, a.TSEcr
+	for i := range a.NSacks {
+		c.sacks[i] = frame.SACKBlock{Start: frame.Seq(a.Sacks[i].Start), End: frame.Seq(a.Sacks[i].End)}
+	}
+	f.SACK = c.sacks[:a.NSacks]
+	p.n = len(frame.AppendTCP(p.buf[:0], f))
+	_, at, fate := c.back.Send(now, int64(p.n)+wireExtra)
+	if fate != link.Arrives {
+		c.put(p)
+		return
+	}
+	p.at = at
+	c.acks.push(p)
+	c.rearmAcks()
+}
+
+// acked is an ACK that the device has delivered.
+func (w *world) acked(now vtime.Time, a *ackPacket) {
+	w.rec.ack(now, a)
+	w.cable.put(a)
+}
+
+func (c *cable) take() *ackPacket {
+	p := c.free
+	if p == nil {
+		return &ackPacket{}
+	}
+	c.free = p.next
+	p.next = nil
+	return p
+}
+
+func (c *cable) put(p *ackPacket) {
+	p.next = c.free
+	c.free = p
+}

@@ -1,0 +1,227 @@
+package simguest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vnetbench/vnetbench/guest/sim"
+	"github.com/vnetbench/vnetbench/guest/tcp"
+	"github.com/vnetbench/vnetbench/guest/vcpu"
+	"github.com/vnetbench/vnetbench/virtio/frame"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// arenaPages is the guest's payload arena in pages of 32 KiB. All flows share
+// it: payload bytes are never looked at.
+const arenaPages = 64
+
+// Addresses and ports of the two ends; a flow's client port is basePort plus its
+// index.
+const (
+	basePort   = 20000
+	serverPort = 5001
+)
+
+var (
+	guestMAC  = frame.MAC{0x52, 0x54, 0x00, 0x12, 0x34, 0x56}
+	hostMAC   = frame.MAC{0x52, 0x54, 0x00, 0x12, 0x34, 0x01}
+	guestAddr = map[int]frame.Addr{4: frame.V4([4]byte{192, 0, 2, 1}), 6: {0x20, 0x01, 0x0d, 0xb8, 15: 1}}
+	hostAddr  = map[int]frame.Addr{4: frame.V4([4]byte{192, 0, 2, 2}), 6: {0x20, 0x01, 0x0d, 0xb8, 15: 2}}
+)
+
+// conn is one flow: the program that writes, its socket, and what the network
+// below remembers of it.
+type conn struct {
+	w    *world
+	id   int
+	f    vmtest.FlowConfig
+	cpu  *processor // the program's
+	sock *tcp.Sock
+
+	data  frame.TCPSpec // headers of what the socket sends
+	hash  uint32        // of the direction that sends
+	queue int           // transmit queue of the last packet, -1 before the first
+
+	left    int   // bytes of the current write that are not accepted yet
+	written int64 // accepted in all
+	resume  bool  // the current write goes on after a sleep
+	asleep  bool  // the program sleeps for send buffer space
+	space   bool  // space came up while the write was still running
+	closed  bool
+
+	cwnd    cwndCount
+	start   sim.Timer // the connection is established
+	alarm   sim.Timer // the program's sleep is over
+	timer   sim.Timer // the socket's
+	app     appTask
+	tsq     tsqTask
+	expired timerTask
+	slept   bool // the program's next run begins with a wake-up
+}
+
+// The tasks of a flow, each a view of it.
+type (
+	appTask   struct{ *conn }
+	tsqTask   struct{ *conn }
+	timerTask struct{ *conn }
+)
+
+// Words of the loop's events of a flow.
+const (
+	evStart = iota
+	evAlarm
+	evTimer
+)
+
+func newConn(w *world, id int) (*conn, error) {
+	k := &conn{w: w, id: id, f: w.s.Flow(id), queue: -1}
+	k.cpu = w.cpus[k.f.CPU]
+	cfg := w.kernel
+	cfg.CC, cfg.NoDelay = k.f.CC, k.f.NoDelay
+	cfg.ArenaPages = arenaPages
+	if k.f.Pacing > 0 {
+		cfg.MaxPacingRate = uint64(k.f.Pacing)
+		cfg.Pacing = tcp.PacingNeeded
+	}
+	var err error
+	if k.sock, err = tcp.NewSock(int32(id), cfg, w, &w.pool); err != nil {
+		return nil, fmt.Errorf("flow %d: %w", id, err)
+	}
+	k.data = frame.TCPSpec{
+		SrcMAC: guestMAC, DstMAC: hostMAC, Src: guestAddr[w.s.IP], Dst: hostAddr[w.s.IP],
+		SrcPort: uint16(basePort + id), DstPort: serverPort, Window: 502, Timestamps: true, Partial: true,
+	}
+	key := frame.FlowKey{Src: k.data.Src, Dst: k.data.Dst, SrcPort: k.data.SrcPort, DstPort: k.data.DstPort, Proto: frame.ProtoTCP}
+	k.hash = key.Hash()
+	k.app, k.tsq, k.expired = appTask{k}, tsqTask{k}, timerTask{k}
+	k.start, k.alarm, k.timer = w.loop.NewTimer(k, evStart), w.loop.NewTimer(k, evAlarm), w.loop.NewTimer(k, evTimer)
+	k.left = int(k.f.Write)
+	k.start.Set(vtime.Time(k.f.Start).Add(w.handshakeRTT()))
+	return k, nil
+}
+
+// newConns makes the flows and the network between them and their receivers.
+func (w *world) newConns() error {
+	for i := range w.s.Flows {
+		k, err := newConn(w, i)
+		if err != nil {
+			return err
+		}
+		w.conns = append(w.conns, k)
+	}
+	var err error
+	w.cable, err = newCable(w)
+	return err
+}
+
+// handshakeRTT is the round trip of a SYN that finds everybody asleep: a kick
+// and a wake-up of the worker each way, its work, and the link.
+func (w *world) handshakeRTT() time.Duration {
+	h := &w.cost.host
+	const syn = 74 + hdrTrailer
+	return 2*(h.of(hostWake)+w.s.Link.Delay) + h.tx(syn) + h.of(hostRx)
+}
+
+// Run is one of the flow's timers.
+func (k *conn) Run(now vtime.Time, arg uint64) {
+	switch arg {
+	case evStart:
+		k.sock.Established(tcp.Handshake{RTTUs: int64(k.w.handshakeRTT() / 1000), Window: k.w.cable.window(k), SACK: true})
+		k.cpu.post(now, vcpu.Process, &k.app)
+	case evAlarm:
+		k.slept = true
+		k.cpu.post(now, vcpu.Process, &k.app)
+	case evTimer:
+		k.cpu.post(now, vcpu.SoftIRQ, &k.expired)
+	}
+}
+
+// Run is one pass of the program: one write, and what follows it.
+func (k *appTask) Run(c *vcpu.CPU) {
+	if k.slept {
+		c.Charge(vcpu.OpWake, 1)
+		k.slept = false
+	}
+	if k.f.Think > 0 && !k.resume {
+		c.ReadClock() // the test for the end
+	}
+	k.write()
+	switch {
+	case k.left > 0: // the write sleeps, or goes on
+		k.asleep = !k.space
+		if k.space {
+			k.again(c)
+		}
+	case k.f.Total > 0 && k.written >= int64(k.f.Total):
+		k.closed = true
+		k.sock.Close()
+	default:
+		k.left = k.size()
+		k.rest(c)
+	}
+	k.settle()
+}
+
+func (k *conn) write() {
+	var fl tcp.WriteFlags
+	if k.resume {
+		fl |= tcp.Continue
+	}
+	if k.w.s.More {
+		fl |= tcp.More
+	}
+	k.space = false
+	n := k.sock.Write(k.left, fl)
+	k.left -= n
+	k.written += int64(n)
+	k.resume = k.left > 0
+}
+
+// size is the length of the next write.
+func (k *conn) size() int {
+	n := int64(k.f.Write)
+	if k.f.Total > 0 {
+		n = min(n, int64(k.f.Total)-k.written)
+	}
+	return int(n)
+}
+
+// rest is what the program does between two writes: it sleeps to an absolute
+// time after a reading of the clock, or not at all.
+func (k *conn) rest(c *vcpu.CPU) {
+	if k.f.Think == 0 {
+		k.again(c)
+		return
+	}
+	k.alarm.Set(c.ReadClock().Add(k.f.Think))
+}
+
+func (k *conn) again(c *vcpu.CPU) { k.cpu.post(c.Now(), vcpu.Process, &k.app) }
+
+// settle sets the socket's timer after anything that may have moved it, and
+// looks at its window.
+func (k *conn) settle() { k.timer.Set(k.sock.Next()) }
+
+// Run is the TSQ tasklet.
+func (k *tsqTask) Run(c *vcpu.CPU) {
+	c.Charge(vcpu.OpTSQ, 1)
+	k.sock.TSQ()
+	k.settle()
+}
+
+// Run is the socket's timer in softirq context.
+func (k *timerTask) Run(c *vcpu.CPU) {
+	k.sock.Timer(c.Now())
+	k.settle()
+}
+
+// wakeWriter lets a program that slept for space go on.
+func (k *conn) wakeWriter() {
+	if !k.asleep {
+		k.space = true
+		return
+	}
+	k.asleep, k.slept = false, true
+	k.cpu.post(k.w.now(), vcpu.Process, &k.app)
+}

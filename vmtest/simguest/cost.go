@@ -1,0 +1,94 @@
+package simguest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vnetbench/vnetbench/guest/vcpu"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// costModel is every cost of a run: the guest's CPU and the host.
+type costModel struct {
+	cpu  *vcpu.Table
+	host hostModel
+}
+
+func newCostModel(s *vmtest.Scenario, scale map[string]float64) (costModel, error) {
+	var m costModel
+	var err error
+	if m.cpu, err = vcpu.TableByName(s.GuestCPU); err != nil {
+		return m, fmt.Errorf("guest_cpu: %w; the nearest is %q", err, vmtest.Nearest(s.GuestCPU, vcpu.TableNames()))
+	}
+	if m.host, err = newHostModel(s.Host); err != nil {
+		return m, err
+	}
+	for name, factor := range scale {
+		if err := m.scale(name, factor); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+// scale multiplies one cost by a factor of at least 0, to a thousandth.
+func (m *costModel) scale(name string, factor float64) error {
+	if factor < 0 || factor > 1000 {
+		return fmt.Errorf("cost %s: the factor %v is not from 0 to 1000", name, factor)
+	}
+	side, entry, _ := strings.Cut(name, ".")
+	if op, ok := vcpu.OpByName(entry); ok && side == "guest" {
+		m.cpu = m.cpu.Scaled(op, int64(factor*1000+0.5), 1000)
+		return nil
+	}
+	for i, n := range hostCostNames {
+		if side == "host" && n == entry {
+			m.host.costs[i].ns *= factor
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown cost %q; the nearest is %q", name, vmtest.Nearest(name, m.names()))
+}
+
+func (m *costModel) names() []string {
+	var out []string
+	for _, c := range m.list() {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// list returns the costs in the order of their tables.
+func (m *costModel) list() []vmtest.Cost {
+	var out []vmtest.Cost
+	for i, e := range m.cpu.Entries() {
+		unit, value := "ns", float64(e.Picos)/1000
+		switch vcpu.Op(i) {
+		case vcpu.OpCopyByte:
+			unit = "ns/byte"
+		case vcpu.OpTxLock:
+			unit = "ns/ns"
+		}
+		out = append(out, vmtest.Cost{Name: "guest." + e.Name, Value: value, Unit: unit, Kind: costKind(e.Source), Note: e.Note, Runs: []int{}})
+	}
+	for i, c := range m.host.costs {
+		unit := "ns"
+		if i == hostTxPerKB {
+			unit = "ns/kB"
+		}
+		out = append(out, vmtest.Cost{Name: "host." + hostCostNames[i], Value: c.ns, Unit: unit, Kind: costKind(c.kind), Note: c.note, Runs: []int{}})
+	}
+	return out
+}
+
+func costKind(k vcpu.Kind) string {
+	switch k {
+	case vcpu.Sourced:
+		return vmtest.CostSourced
+	case vcpu.Measured:
+		return vmtest.CostMeasured
+	case vcpu.Defined:
+		return vmtest.CostSet
+	}
+	return vmtest.CostAssumed
+}

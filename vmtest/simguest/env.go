@@ -1,0 +1,96 @@
+package simguest
+
+import (
+	"github.com/vnetbench/vnetbench/guest/driver"
+	"github.com/vnetbench/vnetbench/guest/skb"
+	"github.com/vnetbench/vnetbench/guest/tcp"
+	"github.com/vnetbench/vnetbench/guest/vcpu"
+	"github.com/vnetbench/vnetbench/virtio/frame"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// The world is the environment of all sockets: tcp.Env, and the sink of the
+// driver's received frames.
+var (
+	_ tcp.Env     = (*world)(nil)
+	_ driver.Sink = (*world)(nil)
+)
+
+// Now reads the clock of the current CPU.
+func (w *world) Now() vtime.Time {
+	if w.cur.Running() {
+		return w.cur.ReadClock()
+	}
+	return w.loop.Now()
+}
+
+// Local is the time of the current CPU without a clock read.
+func (w *world) Local() vtime.Time { return w.now() }
+
+// Transmit builds a packet's headers, chooses its queue and gives it to the
+// queueing discipline.
+func (w *world) Transmit(_ *tcp.Sock, p *skb.SKB) bool {
+	k := w.conns[p.Flow]
+	k.data.Seq, k.data.Ack, k.data.Flags = frame.Seq(p.Seq), frame.Seq(p.Ack), p.Flags
+	k.data.TSVal = tsMillis(w.now())
+	k.data.Absent = int(p.Len)
+	p.HdrLen = int32(len(frame.AppendTCP(p.Hdr[:0], &k.data)))
+	p.Hash = k.hash
+	k.queue = w.pickQueue(k, p)
+	p.Queue = int32(k.queue)
+	w.rec.qdisc(w.now(), p)
+	return w.txqs[k.queue].xmit(p)
+}
+
+// pickQueue is the queue of the flow's next packet: fixed by the scenario, or
+// the kernel's choice.
+func (w *world) pickQueue(k *conn, p *skb.SKB) int {
+	if k.f.Queue >= 0 {
+		return k.f.Queue
+	}
+	return w.picker.Queue(driver.Pick{
+		CPU: w.cur.ID, Hash: k.hash, Prev: k.queue, OOOOkay: k.sock.OOOOkay(p), Recorded: -1,
+	})
+}
+
+// QueueTSQ puts the socket on the tasklet of the CPU that freed its packet.
+func (w *world) QueueTSQ(s *tcp.Sock) {
+	w.cur.post(w.now(), vcpu.SoftIRQ, &w.conns[s.Flow()].tsq)
+}
+
+// WriteSpace wakes the socket's writer.
+func (w *world) WriteSpace(s *tcp.Sock) { w.conns[s.Flow()].wakeWriter() }
+
+// Receive is a frame that the driver took off its ring: an ACK of one of the
+// flows.
+func (w *world) Receive(now vtime.Time, f *driver.Frame) {
+	var in frame.Info
+	b := f.Parts[0]
+	if !frame.Parse(b, &in) || in.Proto != frame.ProtoTCP {
+		return
+	}
+	id := int(in.DstPort) - basePort
+	if id < 0 || id >= len(w.conns) {
+		return
+	}
+	k := w.conns[id]
+	var opt frame.Options
+	frame.ParseOptions(frame.TCP(b[in.L4:]).Options(), &opt)
+	var sacks [frame.MaxSACK]tcp.Range
+	for i := range opt.NSACK {
+		sacks[i] = tcp.Range{Start: uint32(opt.SACK[i].Start), End: uint32(opt.SACK[i].End)}
+	}
+	k.sock.Input(tcp.Ack{
+		Ack: uint32(in.Ack), Wnd: uint32(in.Window) << w.cable.wscale, Sacks: w.borrow(sacks[:opt.NSACK]),
+		TSVal: opt.TSVal, TSEcr: opt.TSEcr, ECE: in.Flags&skb.ECE != 0,
+	})
+	k.cwnd.add(k.sock.Cwnd())
+	k.settle()
+}
+
+// borrow copies SACK blocks to where a call may keep them for its duration
+// without an allocation.
+func (w *world) borrow(r []tcp.Range) []tcp.Range { return w.sacks[:copy(w.sacks[:], r)] }
+
+// tsMillis is the timestamp option's clock: milliseconds, never 0.
+func tsMillis(t vtime.Time) uint32 { return uint32(t/1e6) + 1 }

@@ -1,0 +1,159 @@
+package simguest
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/vnetbench/vnetbench/guest/vcpu"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// hostModel is what the host's work takes: one worker for each queue pair with
+// a CPU of its own. Costs are in nanoseconds.
+type hostModel struct {
+	name  string
+	about string
+	costs [numHostCosts]hostCost
+}
+
+type hostCost struct {
+	ns   float64
+	kind vcpu.Kind
+	note string
+}
+
+// The entries of a host model.
+const (
+	hostWake    = iota // from a kick, or a packet for the guest, to the idle worker running
+	hostTxBase         // one transmitted packet, whatever its length
+	hostTxStack        // the local network stack's part of it, on the worker's CPU
+	hostTxPerKB        // each 1000 bytes of it, net header and frame
+	hostRx             // one packet to the guest
+	hostCall           // one call: the write to the eventfd
+	numHostCosts
+)
+
+var hostCostNames = [numHostCosts]string{"wake", "tx_base", "tx_stack", "tx_per_kb", "rx", "call"}
+
+// invented is the note of the models that were made up for the experiments on
+// real kernels in virtual time.
+const invented = "chosen for the experiments on real kernels in virtual time, so that the two can be compared; of no machine"
+
+func experimentModel(name, about string, base, perKB, rx, wake float64) hostModel {
+	m := hostModel{name: name, about: about}
+	for i, ns := range [numHostCosts]float64{wake, base, 0, perKB, rx, 0} {
+		m.costs[i] = hostCost{ns, vcpu.Assumed, invented}
+	}
+	return m
+}
+
+func calibratedModel() hostModel {
+	m := hostModel{name: "calibrated", about: "vhost-net of about 2016 that hands packets to the local network stack"}
+	m.costs = [numHostCosts]hostCost{
+		hostWake:    {3000, vcpu.Assumed, "wake-up of a sleeping kernel thread on an idle core, from the eventfd to its first instruction"},
+		hostTxBase:  {694, vcpu.Sourced, "pktgen in the guest, 1.44 Mpps of one vhost thread (QEMU commit 96a3d98d2cdb, 2016): ring, tap and drop"},
+		hostTxStack: {1300, vcpu.Assumed, "the receiver is local: IP, TCP and the ACK run on the worker's CPU; 1193 ns for a TSO packet and its ACK (Linux commit 65466904b015) is the sender's side of the same"},
+		hostTxPerKB: {83, vcpu.Measured, "one copy at 12 GB/s from memory: a core of the project's two-core AMD EPYC machine, 2026-11, memcpy of 64 KB chunks"},
+		hostRx:      {415, vcpu.Sourced, "pktgen to the guest, 2.41 Mpps of one vhost thread (QEMU commit 96a3d98d2cdb, 2016)"},
+		hostCall:    {46, vcpu.Sourced, "saved per packet by not signalling a call that nobody wants, TX (QEMU commit 96a3d98d2cdb, 2016)"},
+	}
+	return m
+}
+
+var hostModels = []hostModel{
+	calibratedModel(),
+	experimentModel("fast", "400 ns a packet: never behind", 400, 50, 200, 2000),
+	experimentModel("med", "1.4 us a packet", 1400, 100, 700, 3000),
+	experimentModel("med2", "2 us a packet: one worker falls behind two flows, two keep up", 2000, 100, 800, 3000),
+	experimentModel("slow", "6 us a packet: always behind", 6000, 100, 2000, 5000),
+}
+
+// HostModels returns the names of the built-in host models and a sentence on
+// each, in pairs.
+func HostModels() [][2]string {
+	var out [][2]string
+	for _, m := range hostModels {
+		out = append(out, [2]string{m.name, m.about})
+	}
+	return out
+}
+
+// newHostModel returns the model that the scenario names, with what the
+// scenario itself sets over it.
+func newHostModel(h vmtest.HostConfig) (hostModel, error) {
+	m, err := hostModelByName(h.Model)
+	if err != nil {
+		return m, err
+	}
+	for i, d := range map[int]*time.Duration{hostWake: h.Wake, hostTxBase: h.TxBase, hostTxPerKB: h.TxPerKB, hostRx: h.Rx} {
+		if d != nil {
+			m.costs[i] = hostCost{float64(*d), vcpu.Defined, "set by the scenario"}
+		}
+	}
+	if h.TxBase != nil {
+		m.costs[hostTxStack] = hostCost{0, vcpu.Defined, "part of host.tx_base, which the scenario sets"}
+	}
+	return m, nil
+}
+
+func hostModelByName(name string) (hostModel, error) {
+	var names []string
+	for _, m := range hostModels {
+		if m.name == name {
+			return m, nil
+		}
+		names = append(names, m.name)
+	}
+	if strings.ContainsAny(name, "/.") {
+		return loadHostModel(name)
+	}
+	return hostModel{}, fmt.Errorf("host: unknown model %q; the nearest is %q, and a file needs a / or a . in its name", name, vmtest.Nearest(name, names))
+}
+
+// loadHostModel reads a TOML file: for each cost a table with ns and note.
+func loadHostModel(path string) (hostModel, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return hostModel{}, fmt.Errorf("host: %w", err)
+	}
+	var file map[string]struct {
+		NS   float64 `toml:"ns"`
+		Kind string  `toml:"kind"`
+		Note string  `toml:"note"`
+	}
+	md, err := toml.Decode(string(text), &file)
+	if err != nil {
+		return hostModel{}, fmt.Errorf("host: %s: %w", path, err)
+	}
+	if extra := md.Undecoded(); len(extra) > 0 {
+		return hostModel{}, fmt.Errorf("host: %s: unknown key %s; each cost has ns, kind and note", path, extra[0])
+	}
+	m := hostModel{name: path, about: "from a file"}
+	for i, n := range hostCostNames {
+		e, ok := file[n]
+		if !ok || e.NS < 0 || e.NS > 1e9 {
+			return m, fmt.Errorf("host: %s: [%s] needs ns from 0 to 1e9; a model has the costs %s", path, n, strings.Join(hostCostNames[:], ", "))
+		}
+		kind, ok := map[string]vcpu.Kind{"": vcpu.Assumed, "assumed": vcpu.Assumed, "sourced": vcpu.Sourced, "measured": vcpu.Measured}[e.Kind]
+		if !ok {
+			return m, fmt.Errorf("host: %s: [%s] kind %q is not one of assumed, sourced, measured", path, n, e.Kind)
+		}
+		m.costs[i] = hostCost{e.NS, kind, e.Note}
+		delete(file, n)
+	}
+	for n := range file {
+		return m, fmt.Errorf("host: %s: unknown cost [%s]; the nearest is %q", path, n, vmtest.Nearest(n, hostCostNames[:]))
+	}
+	return m, nil
+}
+
+// tx returns the time that one packet of n bytes, net header and frame, takes.
+func (m *hostModel) tx(n int) time.Duration {
+	return time.Duration(m.costs[hostTxBase].ns+m.costs[hostTxStack].ns) + time.Duration(float64(n)*m.costs[hostTxPerKB].ns/1000)
+}
+
+func (m *hostModel) of(cost int) time.Duration { return time.Duration(m.costs[cost].ns) }

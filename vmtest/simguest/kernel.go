@@ -1,0 +1,108 @@
+package simguest
+
+import (
+	"fmt"
+
+	"github.com/vnetbench/vnetbench/guest/driver"
+	"github.com/vnetbench/vnetbench/guest/qdisc"
+	"github.com/vnetbench/vnetbench/guest/tcp"
+	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/netdev"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// kernelConfig returns what all sockets of the scenario have in common.
+func kernelConfig(s *vmtest.Scenario) (tcp.Config, error) {
+	k, err := tcp.Release(s.Kernel)
+	if err != nil {
+		return tcp.Config{}, fmt.Errorf("kernel: %w; the nearest is %q", err, vmtest.Nearest(s.Kernel, tcp.Releases()))
+	}
+	for name, v := range s.TCP {
+		if err := k.Switches.Set(name, v); err != nil {
+			return tcp.Config{}, fmt.Errorf("tcp.%s: %w", name, err)
+		}
+	}
+	for name, v := range s.Sysctl {
+		if err := k.Sysctl.Set(name, v); err != nil {
+			return tcp.Config{}, fmt.Errorf("sysctl.%s: %w", name, err)
+		}
+	}
+	c := k.Config()
+	c.IPv6, c.MSS = s.IP == 6, uint32(s.EffectiveMSS())
+	c.CanGSO = s.TSO || s.GSO
+	c.GSOMaxSize = uint32(min(s.GSOMaxSize, s.NIC.TSOMaxSize))
+	c.GSOMaxSegs = uint32(s.GSOMaxSegs)
+	return c, nil
+}
+
+// driverConfig returns the driver that the scenario's kernel has.
+func driverConfig(s *vmtest.Scenario) (driver.Config, error) {
+	sw, err := driver.Release(s.Kernel)
+	if err != nil {
+		return driver.Config{}, fmt.Errorf("kernel: %w", err)
+	}
+	for name, v := range s.Driver {
+		if err := sw.Set(name, v); err != nil {
+			return driver.Config{}, fmt.Errorf("driver.%s: %w", name, err)
+		}
+	}
+	release, err := releaseOf(s, sw)
+	if err != nil {
+		return driver.Config{}, err
+	}
+	cfg := driver.Config{
+		Switches: sw, Features: driver.DefaultFeatures, Pairs: s.QueuePairs, RingSize: uint16(s.Ring.Size),
+		NAPI: release == vmtest.ReleaseNAPI, ArenaBytes: arenaPages * tcp.ArenaPage,
+	}
+	cfg.Features &= offered(s)
+	return cfg, nil
+}
+
+// releaseOf is when the driver lets go of packets: what the scenario says, or
+// the kernel's default. napi_tx is on by default since v5.3.
+func releaseOf(s *vmtest.Scenario, sw driver.Switches) (string, error) {
+	switch {
+	case s.Release == vmtest.ReleaseNAPI && !sw.HasNAPI:
+		return "", fmt.Errorf("release: kernel %s has no napi_tx; write orphan, or a kernel from 4.12 on", s.Kernel)
+	case s.Release != "":
+		return s.Release, nil
+	case napiByDefault(s.Kernel):
+		return vmtest.ReleaseNAPI, nil
+	}
+	return vmtest.ReleaseOrphan, nil
+}
+
+// napiByDefault reports whether a release loads virtio_net with napi_tx on: the
+// default changed in v5.3 (commit 31c03aef9bc2).
+func napiByDefault(release string) bool {
+	var major, minor int
+	_, err := fmt.Sscanf(release, "%d.%d", &major, &minor)
+	return err == nil && (major > 5 || major == 5 && minor >= 3)
+}
+
+// offered is what the device offers.
+func offered(s *vmtest.Scenario) virtio.Features {
+	f := netdev.DefaultFeatures &^ virtio.FeatureMTU
+	if !s.Ring.EventIdx {
+		f &^= virtio.FeatureEventIdx
+	}
+	if !s.Ring.Indirect {
+		f &^= virtio.FeatureIndirectDesc
+	}
+	if s.QueuePairs == 1 {
+		f &^= virtio.FeatureMQ
+	}
+	return f
+}
+
+func qdiscConfig(s *vmtest.Scenario) (qdisc.Config, error) {
+	kind, err := qdisc.ParseKind(s.Qdisc)
+	if err != nil {
+		return qdisc.Config{}, fmt.Errorf("qdisc: %w", err)
+	}
+	sw, err := driver.Release(s.Kernel)
+	if err != nil {
+		return qdisc.Config{}, err
+	}
+	return qdisc.Config{Kind: kind, Bulk: sw.XmitMore, SoftGSO: !s.TSO}, nil
+}

@@ -1,0 +1,170 @@
+package simguest
+
+import (
+	"time"
+
+	"github.com/vnetbench/vnetbench/guest/driver"
+	"github.com/vnetbench/vnetbench/guest/tcp"
+	"github.com/vnetbench/vnetbench/guest/vcpu"
+	"github.com/vnetbench/vnetbench/virtio/netdev"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// snapshot is every counter of a world at one time.
+type snapshot struct {
+	at    vtime.Time
+	tx    []netdev.Stats
+	rx    []netdev.Stats
+	ctrl  netdev.Stats
+	stats []driver.Stat
+	usage vcpu.Usage
+	busy  time.Duration // of the workers
+	flows []flowCount
+	sums  tcp.Counters
+}
+
+type flowCount struct {
+	received int64 // payload in order at the receiver
+	info     tcp.Info
+}
+
+func (w *world) snapshot() snapshot {
+	s := snapshot{at: w.loop.Now(), ctrl: w.dev.Ctrl().Snapshot(), stats: w.net.Stats()}
+	for i, k := range w.workers {
+		p := w.dev.Pair(i)
+		s.tx, s.rx = append(s.tx, p.TX.Snapshot()), append(s.rx, p.RX.Snapshot())
+		s.busy += k.busy
+	}
+	for _, c := range w.cpus {
+		s.usage = s.usage.Add(c.Usage())
+	}
+	for _, k := range w.conns {
+		f := flowCount{w.cable.received(k), k.sock.Info()}
+		s.flows = append(s.flows, f)
+	}
+	return s
+}
+
+// cwndCount counts how often each congestion window was in force when an ACK
+// had been processed.
+type cwndCount struct{ n []int32 }
+
+// maxCwndCounted bounds the table; larger windows count as this one.
+const maxCwndCounted = 1 << 16
+
+func (c *cwndCount) add(cwnd uint32) {
+	i := int(min(cwnd, maxCwndCounted))
+	for i >= len(c.n) {
+		c.n = append(c.n, make([]int32, max(64, len(c.n)))...)
+	}
+	c.n[i]++
+}
+
+func (c *cwndCount) reset() { clear(c.n) }
+
+// mode returns the most frequent value, the smallest of equals.
+func (c *cwndCount) mode() int64 {
+	best := 0
+	for i, n := range c.n {
+		if n > c.n[best] {
+			best = i
+		}
+	}
+	return int64(best)
+}
+
+// run turns the difference of two snapshots into a Run.
+func (w *world) run(from, to snapshot) *vmtest.Run {
+	exit, irq := float64(w.cost.cpu.Picos(vcpu.OpKick))/1000, float64(w.cost.cpu.Picos(vcpu.OpIRQ))/1000
+	r := &vmtest.Run{
+		Kernel: w.s.Kernel, KernelVersion: w.s.Kernel, Release: w.release(), Remedies: w.s.Remedies,
+		Policy: w.s.Policy, QueuePairs: w.s.QueuePairs, Write: int64(w.s.Write), MSS: w.s.EffectiveMSS(),
+		DurationNs: int64(to.at.Sub(from.at)), GuestCounters: w.guestCounters(from, to),
+		CostOffset: map[string]float64{}, Series: []vmtest.Sample{}, Warnings: []string{},
+	}
+	var tx, rx netdev.Stats
+	for i := range to.rx {
+		a, b := to.rx[i], to.tx[i]
+		a.Sub(&from.rx[i])
+		b.Sub(&from.tx[i])
+		rx.Merge(&a)
+		tx.Merge(&b)
+		r.Queues = append(r.Queues, vmtest.NewQueue(i, netdev.DirRX, &a, exit, irq), vmtest.NewQueue(i, netdev.DirTX, &b, exit, irq))
+	}
+	ctrl := to.ctrl
+	ctrl.Sub(&from.ctrl)
+	r.Queues = append(r.Queues, vmtest.NewQueue(0, netdev.DirCtrl, &ctrl, exit, irq))
+	r.Totals = vmtest.NewTotals(&tx, &rx, exit, irq)
+	guest := vmtest.PerMB(float64(to.usage.Sub(from.usage).Total()), r.Totals.Bytes)
+	host := vmtest.PerMB(float64(to.busy-from.busy), r.Totals.Bytes)
+	r.Totals.GuestNsPerMB, r.Totals.HostNsPerMB = &guest, &host
+	w.flows(r, from, to)
+	hash := w.rec.hash.Hex()
+	r.TraceHash = &hash
+	return r
+}
+
+// release is what the driver does with packets, in the scenario's words.
+func (w *world) release() string {
+	if w.net.Config().NAPI {
+		return vmtest.ReleaseNAPI
+	}
+	return vmtest.ReleaseOrphan
+}
+
+func (w *world) flows(r *vmtest.Run, from, to snapshot) {
+	r.Flows = []vmtest.Flow{}
+	seconds := to.at.Sub(from.at).Seconds()
+	for i, k := range w.conns {
+		got := to.flows[i].received - from.flows[i].received
+		info := &to.flows[i].info
+		written, received := k.written, to.flows[i].received
+		f := vmtest.Flow{
+			Flow: i, Queue: max(k.queue, 0), Bytes: got, Cwnd: k.cwnd.mode(), CwndLast: int64(info.Cwnd),
+			RTTus: float64(info.SRTTUs), Retrans: int64(info.Counters.RetransPkts - from.flows[i].info.Counters.RetransPkts),
+			SentBytes: &written, RecvBytes: &received,
+		}
+		if seconds > 0 {
+			f.GoodputBps = float64(got) * 8 / seconds
+		}
+		if info.PacingRate != tcp.Unlimited {
+			rate := float64(info.PacingRate) * 8
+			f.PacingBps = &rate
+		}
+		r.Totals.GoodputBps += f.GoodputBps
+		r.Flows = append(r.Flows, f)
+	}
+}
+
+// guestCounters are the guest's own: the driver's as ethtool -S names them, TCP's
+// as /proc/net/netstat does where it has them, and the CPUs'.
+func (w *world) guestCounters(from, to snapshot) map[string]float64 {
+	out := map[string]float64{}
+	for i, s := range to.stats {
+		out[s.Name] = float64(s.Value - from.stats[i].Value)
+	}
+	for i := range to.flows {
+		a, b := &to.flows[i].info.Counters, &from.flows[i].info.Counters
+		out["TCPAutoCorking"] += float64(a.Autocork - b.Autocork)
+		out["tsq_throttled"] += float64(a.Throttled - b.Throttled)
+		out["tso_deferred"] += float64(a.Deferred - b.Deferred)
+		out["RetransSegs"] += float64(a.RetransSegs - b.RetransSegs)
+		out["TCPTimeouts"] += float64(a.Timeouts - b.Timeouts)
+		for rule := range tcp.NumRules {
+			if n := a.Cuts[rule] - b.Cuts[rule]; n > 0 {
+				out["cut_"+rule.String()] += float64(n)
+			}
+		}
+	}
+	usage := to.usage.Sub(from.usage)
+	for op, n := range usage.Ops {
+		if n > 0 {
+			out["cpu_"+vcpu.Op(op).String()] = float64(n)
+		}
+	}
+	for i, b := range usage.Busy {
+		out["cpu_ns_"+vcpu.Class(i).String()] = float64(b)
+	}
+	return out
+}

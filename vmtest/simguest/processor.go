@@ -1,0 +1,49 @@
+package simguest
+
+import (
+	"github.com/vnetbench/vnetbench/guest/sim"
+	"github.com/vnetbench/vnetbench/guest/vcpu"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// processor is one of the guest's CPUs on the loop: it runs when its CPU is
+// free and has work.
+type processor struct {
+	*vcpu.CPU
+	w     *world
+	timer sim.Timer
+}
+
+func newProcessor(w *world, id int) *processor {
+	p := &processor{CPU: vcpu.New(id, w.cost.cpu), w: w}
+	p.timer = w.loop.NewTimer(p, 0)
+	return p
+}
+
+// post queues a task that is ready at now.
+func (p *processor) post(now vtime.Time, class vcpu.Class, t vcpu.Task) {
+	p.Post(now, class, t)
+	if !p.Running() {
+		p.timer.Set(p.Next())
+	}
+}
+
+// Run is the CPU being free with work at hand.
+func (p *processor) Run(now vtime.Time, _ uint64) {
+	p.w.cur = p
+	p.Step(now)
+	p.timer.Set(p.Next())
+}
+
+// Charge counts work on the CPU whose task runs. It is the meter of everything
+// that the guest's CPUs share.
+func (w *world) Charge(op vcpu.Op, n int64) { w.cur.Charge(op, n) }
+
+// now is the time of the code that runs: that of the running task, or the
+// loop's.
+func (w *world) now() vtime.Time {
+	if w.cur.Running() {
+		return w.cur.Now()
+	}
+	return w.loop.Now()
+}

@@ -1,0 +1,92 @@
+package simguest
+
+import (
+	"io"
+
+	"github.com/vnetbench/vnetbench/guest/qdisc"
+	"github.com/vnetbench/vnetbench/guest/sim"
+	"github.com/vnetbench/vnetbench/guest/skb"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// recorder keeps the trace hash, which covers every packet that the device
+// takes and every ACK that it delivers, and writes the trace, if one is wanted,
+// at the point that the scenario names.
+type recorder struct {
+	hash sim.Hash
+	at   string
+	out  *vmtest.TraceWriter // nil: no trace
+}
+
+// Kinds of events in the hash.
+const (
+	hashData = iota + 1
+	hashAck
+)
+
+func newRecorder(s *vmtest.Scenario, trace io.Writer) (*recorder, error) {
+	r := &recorder{at: s.Trace.At}
+	if trace == nil {
+		return r, nil
+	}
+	var err error
+	r.out, err = vmtest.NewTraceWriter(trace, *s)
+	return r, err
+}
+
+// skb records a packet at a point above the device.
+func (r *recorder) skb(at string, now vtime.Time, p *skb.SKB) {
+	if r.out == nil || r.at != at {
+		return
+	}
+	r.out.Packet(vmtest.TracePacket{TNs: int64(now), Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Len: int(p.Len), Flags: p.Flags})
+}
+
+func (r *recorder) qdisc(now vtime.Time, p *skb.SKB) { r.skb("qdisc", now, p) }
+
+// taken records a packet that the device took, sent one that the worker has
+// finished.
+func (r *recorder) taken(now vtime.Time, o *outgoing) {
+	r.hash.Event(now, hashData, uint32(o.flow), uint64(o.info.Seq)<<32|uint64(o.payload()))
+	r.outgoing("device", now, o)
+}
+
+func (r *recorder) sent(now vtime.Time, o *outgoing) { r.outgoing("host", now, o) }
+
+func (r *recorder) outgoing(at string, now vtime.Time, o *outgoing) {
+	if r.out == nil || r.at != at {
+		return
+	}
+	r.out.Packet(vmtest.TracePacket{TNs: int64(now), Flow: int(o.flow), Seq: uint32(o.info.Seq),
+		AckNo: uint32(o.info.Ack), Len: o.payload(), Flags: o.info.Flags})
+}
+
+// ack records an ACK that was delivered to the guest.
+func (r *recorder) ack(now vtime.Time, a *ackPacket) {
+	r.hash.Event(now, hashAck, uint32(a.flow), uint64(a.ack))
+	if r.out == nil {
+		return
+	}
+	r.out.Packet(vmtest.TracePacket{TNs: int64(now), Ack: true, Flow: int(a.flow), Seq: 1, AckNo: a.ack, Flags: skb.ACK})
+}
+
+// tracedDev records what a queueing discipline gives to the driver.
+type tracedDev struct {
+	qdisc.Dev
+	rec *recorder
+}
+
+// Xmit records the packet and passes it on.
+func (d *tracedDev) Xmit(now vtime.Time, p *skb.SKB, more bool) qdisc.Verdict {
+	d.rec.skb("driver", now, p)
+	return d.Dev.Xmit(now, p, more)
+}
+
+// dev is the driver's transmit queue as the queueing discipline sees it.
+func (r *recorder) dev(d qdisc.Dev) qdisc.Dev {
+	if r.out == nil || r.at != "driver" {
+		return d
+	}
+	return &tracedDev{d, r}
+}
