@@ -73,7 +73,7 @@ func cpuNsPerMB(t *vmtest.Totals) (float64, bool) {
 }
 
 func saySize(a, b *vmtest.Totals, d direction) string {
-	return fmt.Sprintf("Packets %s: mean payload %s bytes (gso_mean_bytes%s); bytes in packets of >=8 MSS %s %% (big_share).",
+	return fmt.Sprintf("Packets %s: mean %s bytes (gso_mean_bytes%s); bytes in packets of >=8 MSS %s %% (big_share).",
 		[]string{"keep their size", "get bigger", "get smaller"}[d],
 		fromTo(a.GSOMeanBytes, b.GSOMeanBytes), times(a.GSOMeanBytes, b.GSOMeanBytes),
 		fromTo(100*a.BigShare, 100*b.BigShare))
@@ -87,7 +87,7 @@ func sayPackets(a, b *vmtest.Totals, d direction) string {
 }
 
 func sayKicks(a, b *vmtest.Totals, d direction) string {
-	return fmt.Sprintf("The driver kicks %s: %s per MB (kicks_per_mb%s); kicks per 100 packets %s (kicks / packets).",
+	return fmt.Sprintf("The driver kicks %s: %s per MB (kicks_per_mb%s); kicks per 100 packets %s (kicks, packets).",
 		[]string{"as often", "more often", "less often"}[d],
 		fromTo(a.KicksPerMB, b.KicksPerMB), times(a.KicksPerMB, b.KicksPerMB),
 		fromTo(100*share(a.Kicks, a.Packets), 100*share(b.Kicks, b.Packets)))

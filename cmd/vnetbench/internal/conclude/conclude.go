@@ -28,7 +28,8 @@ func draw(runs []vmtest.Run, p Pair, c claim) (vmtest.Conclusion, bool) {
 	a, b := &runs[p.Before].Totals, &runs[p.After].Totals
 	before, okBefore := c.figure(a)
 	after, okAfter := c.figure(b)
-	if !okBefore || !okAfter || a.Bytes == 0 || b.Bytes == 0 {
+	unknown := !okBefore || !okAfter || a.Bytes == 0 || b.Bytes == 0
+	if unknown || before == 0 && after == 0 {
 		return vmtest.Conclusion{}, false
 	}
 	return vmtest.Conclusion{

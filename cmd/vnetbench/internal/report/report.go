@@ -15,7 +15,7 @@ import (
 
 // Width is how long a line of prose gets, in columns. The table may be wider,
 // up to 140.
-const Width = 126
+const Width = 130
 
 // JSON writes the result indented, with a line feed at the end.
 func JSON(w io.Writer, r *vmtest.Result) error {

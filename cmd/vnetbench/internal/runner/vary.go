@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,17 +13,17 @@ import (
 
 // Conclude draws the conclusions of a result and, where the guest's costs are a
 // model, tries them: the runs that they are about are made again with each
-// assumed cost halved and doubled. newGuest makes a guest for each goroutine of
-// that. done is called after each run made again, from any goroutine; it may be
-// nil. If ctx ends, the conclusions are those tried until then.
+// assumed cost halved and doubled. newGuest makes a guest for each of these runs;
+// nil: they are not tried. done is called after each run made again, by one
+// goroutine at a time; it may be nil. If ctx ends, the conclusions are those
+// tried until then.
 func (c *Config) Conclude(ctx context.Context, res *vmtest.Result, newGuest func() vmtest.Guest, done func(n, of int)) error {
 	res.Conclusions = conclude.Draw(res.Runs)
 	vs := conclude.Variations(res.Conclusions, res.Costs)
-	if len(vs) == 0 {
+	if newGuest == nil || len(vs) == 0 {
 		return nil
 	}
 	var mu sync.Mutex
-	var count atomic.Int64
 	varied := map[conclude.Variation]*vmtest.Run{}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -35,10 +34,10 @@ func (c *Config) Conclude(ctx context.Context, res *vmtest.Result, newGuest func
 				return err
 			}
 			mu.Lock()
+			defer mu.Unlock()
 			varied[v] = run
-			mu.Unlock()
-			if n := int(count.Add(1)); done != nil {
-				done(n, len(vs))
+			if done != nil {
+				done(len(varied), len(vs))
 			}
 			return nil
 		})
