@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"time"
 )
 
 // Variant is one kernel of a plan, with the changes made to it.
@@ -66,7 +67,8 @@ func FilePlan(s Scenario) Plan {
 func mqSmallPackets() Plan {
 	s := Default()
 	s.Name = "mq-small-packets"
-	s.Kernel = "3.8"
+	s.Kernel, s.GuestCPU = "3.8", "kvm-2013"
+	s.Duration = 50 * time.Millisecond
 	both := []string{"win-divisor-1", "no-full-size-test"}
 	return Plan{
 		Name: s.Name,

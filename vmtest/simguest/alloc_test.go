@@ -1,0 +1,33 @@
+package simguest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// Once a world has warmed up, nothing allocates: not a packet through sender,
+// qdisc, driver, rings, device and link, nor its ACK on the way back.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	for _, set := range [][2]string{{"queue_pairs", "1"}, {"queue_pairs", "2"}, {"kernel", "3.8"}, {"write", "64k"}, {"tso", "off"}} {
+		s := vmtest.Default()
+		if err := s.Set(set[0], set[1]); err != nil {
+			t.Fatal(err)
+		}
+		w, err := newWorld(s, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.loop.RunUntil(vtime.Time(100 * time.Millisecond))
+		before := w.dev.Pair(0).TX.Snapshot().Packets
+		allocs := testing.AllocsPerRun(5, func() { w.loop.RunUntil(w.loop.Now() + vtime.Time(time.Millisecond)) })
+		if packets := w.dev.Pair(0).TX.Snapshot().Packets - before; packets < 100 {
+			t.Errorf("%s=%s: only %d packets", set[0], set[1], packets)
+		}
+		if allocs > 0 {
+			t.Errorf("%s=%s: %v allocations per ms of virtual time", set[0], set[1], allocs)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package simguest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/simguest"
+)
+
+// BenchmarkCopyFromMemory is the measurement behind the host model's
+// tx_per_kb: copies of 64 KB chunks out of an area that no cache holds.
+func BenchmarkCopyFromMemory(b *testing.B) {
+	const chunk = 64 << 10
+	src, dst := make([]byte, 256<<20), make([]byte, chunk)
+	for i := range src {
+		src[i] = byte(i)
+	}
+	b.SetBytes(chunk)
+	off := 0
+	for b.Loop() {
+		copy(dst, src[off:off+chunk])
+		off = (off + 7*chunk) % len(src)
+	}
+}
+
+// cpuTime is the CPU time that this process has used.
+func cpuTime(b *testing.B) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// benchScenario runs a scenario once per iteration and reports CPU seconds per
+// simulated GB and per simulated second, and packets per CPU second.
+func benchScenario(b *testing.B, settings ...string) {
+	s := vmtest.Default()
+	for _, set := range settings {
+		kv, err := vmtest.ParseSetting(set)
+		if err == nil {
+			err = s.Set(kv.Key, kv.Value)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	g := simguest.New(simguest.Config{})
+	var bytes, packets int64
+	var seconds float64
+	start := cpuTime(b)
+	for b.Loop() {
+		r, err := g.Run(context.Background(), s, vmtest.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		bytes += r.Totals.Bytes
+		packets += r.Totals.Packets
+		seconds += s.Duration.Seconds()
+	}
+	cpu := (cpuTime(b) - start).Seconds()
+	b.ReportMetric(cpu/(float64(bytes)/1e9), "cpu-s/GB")
+	b.ReportMetric(cpu/seconds, "cpu-s/s")
+	b.ReportMetric(float64(packets)/cpu, "packets/cpu-s")
+}
+
+// BenchmarkSim100G is bulk traffic of 64 KB packets over a 100 Gbit/s link: the
+// simulator must need less CPU time than the time that it simulates (cpu-s/s
+// below 1).
+func BenchmarkSim100G(b *testing.B) {
+	benchScenario(b, "kernel=6.12", "write=64k", "flows=4", "queue_pairs=4", "guest_cpu=free", "host=fast",
+		"think=20us", "link.rate=100G", "link.delay=10us", "receiver.rmem=32M", "duration=50ms")
+}
+
+// BenchmarkSimSmallWrites is the default plan's first run: small packets.
+func BenchmarkSimSmallWrites(b *testing.B) {
+	benchScenario(b, "kernel=3.8", "queue_pairs=2", "guest_cpu=kvm-2013", "duration=50ms")
+}
