@@ -74,8 +74,16 @@ func (s *Session) setMemTable(m wire.Message, fds []int) {
 
 func (s *Session) getMaxMemSlots(m wire.Message, _ []int) { s.reply(m, wire.U64(MaxMemSlots)) }
 
+// addMemReg adds a region. One that is there already, to the byte, is no error
+// and stays: QEMU 7.2 adds each region once for every queue pair, while the
+// first pair runs.
 func (s *Session) addMemReg(m wire.Message, fds []int) {
 	r := m.Payload.(wire.MemRegion).Region
+	if slices.Contains(s.table(), r) {
+		s.close(fds)
+		s.ack(m)
+		return
+	}
 	err := checkRegions(append(s.table(), r))
 	if len(s.memory) >= MaxMemSlots {
 		err = fmt.Errorf("%w: %d are taken", ErrSlots, len(s.memory))
@@ -91,18 +99,31 @@ func (s *Session) addMemReg(m wire.Message, fds []int) {
 }
 
 // remMemReg removes a region, found by its addresses and size. A ring that lies
-// in it waits for memory that holds it again.
+// in it waits for memory that holds it again. Removing one twice is no error,
+// for the reason that adding it twice is none.
 func (s *Session) remMemReg(m wire.Message, fds []int) {
 	s.close(fds) // some front-ends send one, which means nothing
 	want := m.Payload.(wire.MemRegion).Region
-	i := slices.IndexFunc(s.memory, func(r region) bool {
-		return r.GPA == want.GPA && r.Size == want.Size && r.UVA == want.UVA
-	})
+	i := slices.IndexFunc(s.memory, func(r region) bool { return sameRegion(r.Region, want) })
+	if i < 0 && slices.ContainsFunc(s.removed, func(r wire.Region) bool { return sameRegion(r, want) }) {
+		s.ack(m)
+		return
+	}
 	if i < 0 {
 		s.refuse(m, fmt.Errorf("%w: %v", ErrNoRegion, want))
 		return
 	}
+	if len(s.removed) == MaxMemSlots {
+		s.removed = s.removed[1:]
+	}
+	s.removed = append(s.removed, s.memory[i].Region)
 	s.changeMemory(m, slices.Delete(slices.Clone(s.memory), i, i+1), false)
+}
+
+// sameRegion reports whether two regions have the same addresses and size,
+// which is how REM_MEM_REG names one.
+func sameRegion(a, b wire.Region) bool {
+	return a.GPA == b.GPA && a.Size == b.Size && a.UVA == b.UVA
 }
 
 // table returns the regions as the front-end described them.

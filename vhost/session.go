@@ -67,11 +67,12 @@ type SessionConfig struct {
 // Session is the state of one connection with a front-end. It is not safe for
 // concurrent use.
 type Session struct {
-	cfg    SessionConfig
-	offer  virtio.Features // with the transport's bits
-	rings  []ringState
-	memory []region
-	lastID RegionID
+	cfg     SessionConfig
+	offer   virtio.Features // with the transport's bits
+	rings   []ringState
+	memory  []region
+	removed []wire.Region // by REM_MEM_REG, the last ones
+	lastID  RegionID
 
 	acked    virtio.Features // without the transport's bits
 	have     bool            // SET_FEATURES has come
