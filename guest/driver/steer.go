@@ -68,6 +68,14 @@ func (k *Picker) byXPS(p Pick) (queue int, ok bool) {
 	return p.CPU / (each + 1), true
 }
 
+// NAPIWorks reports whether the kernel leaves napi_tx on: it wants the completion
+// interrupts on the CPUs that send, and turns napi_tx off where the queues have no
+// CPUs of their own, with one pair among others (virtnet_napi_tx_enable, v4.12;
+// all queues have CPUs since they are striped).
+func (k *Picker) NAPIWorks() bool {
+	return k.Steering == SteerStriped || (k.Pairs > 1 && k.MaxPairs == k.CPUs)
+}
+
 // ByHash maps a flow hash evenly to a number of queues (reciprocal_scale,
 // include/linux/kernel.h, v6.1).
 func ByHash(hash uint32, queues int) int {

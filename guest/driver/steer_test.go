@@ -61,3 +61,19 @@ func TestASocketKeepsItsQueueWhilePacketsAreOut(t *testing.T) {
 		t.Errorf("a forwarded packet of receive queue 3 went to %d", q)
 	}
 }
+
+func TestNAPINeedsQueuesWithCPUs(t *testing.T) {
+	for _, c := range []struct {
+		k    driver.Picker
+		want bool
+	}{
+		{driver.Picker{Steering: driver.SteerXPS, CPUs: 2, MaxPairs: 2, Pairs: 2}, true},
+		{driver.Picker{Steering: driver.SteerXPS, CPUs: 2, MaxPairs: 2, Pairs: 1}, false},
+		{driver.Picker{Steering: driver.SteerXPS, CPUs: 4, MaxPairs: 2, Pairs: 2}, false},
+		{driver.Picker{Steering: driver.SteerStriped, CPUs: 4, MaxPairs: 2, Pairs: 1}, true},
+	} {
+		if c.k.NAPIWorks() != c.want {
+			t.Errorf("%+v: %v", c.k, !c.want)
+		}
+	}
+}

@@ -126,19 +126,19 @@ func (w *world) drive(now vtime.Time, o qdisc.Outcome) {
 }
 
 func words(o qdisc.Outcome) string {
-	var s string
+	var s strings.Builder
 	for _, f := range []struct {
 		on   bool
 		name string
 	}{{o.Kick, "kick"}, {o.Dropped, "dropped"}, {o.More, "more"}, {o.Resched, "resched"}} {
 		if f.on {
-			s += " " + f.name
+			s.WriteString(" " + f.name)
 		}
 	}
 	if o.Handoff {
-		s += fmt.Sprintf(" handoff to cpu %d at %d", o.Holder, o.Until)
+		s.WriteString(fmt.Sprintf(" handoff to cpu %d at %d", o.Holder, o.Until))
 	}
-	return s
+	return s.String()
 }
 
 func (w *world) do(t *testing.T, line string) {

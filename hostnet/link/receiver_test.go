@@ -39,7 +39,7 @@ func steady(t *testing.T, cfg link.ReceiverConfig) *world {
 		cfg.WindowMax = 65160
 	}
 	w := newReceiver(t, cfg)
-	for i := uint32(0); i < 40; i++ {
+	for i := range uint32(40) {
 		w.data(cfg.ISS+i*1448, 1448)
 	}
 	w.acks = nil
@@ -88,7 +88,7 @@ func (w *world) want(what string, acks ...uint32) {
 
 func TestEverySecondSegmentIsAcknowledged(t *testing.T) {
 	w := steady(t, link.ReceiverConfig{})
-	for i := uint32(0); i < 6; i++ {
+	for i := range uint32(6) {
 		w.data(i*1448, 1448)
 	}
 	w.want("six segments", 2896, 5792, 8688)
@@ -137,7 +137,7 @@ func TestTheEndOfAWriteIsAcknowledgedWhenRead(t *testing.T) {
 
 func TestWindowGrowsAndIsAcknowledgedQuickly(t *testing.T) {
 	w := newReceiver(t, link.ReceiverConfig{InitialWindow: 20000, WindowMax: 40000, WindowScale: 7})
-	for i := uint32(0); i < 40; i++ {
+	for i := range uint32(40) {
 		w.data(i*1448, 1448)
 	}
 	// 7 segments bring the window to 40000, 6 more (20000/2896) are acknowledged
@@ -244,11 +244,11 @@ func TestGRO(t *testing.T) {
 	cfg := link.ReceiverConfig{GRO: link.GROConfig{Window: 10 * time.Microsecond}}
 	cfg.ISS -= 20 * 1448
 	w := steady(t, cfg)
-	for i := uint32(0); i < 20; i++ { // PSH ends each packet: the quick acknowledgements go
+	for i := range uint32(20) { // PSH ends each packet: the quick acknowledgements go
 		w.segment(link.Segment{Seq: cfg.ISS + i*1448, Len: 1448, PSH: true})
 	}
 	w.acks, w.r.Stats = nil, link.ReceiverStats{}
-	for i := uint32(0); i < 50; i++ { // 45 fit: 45*1448+52 < 65536
+	for i := range uint32(50) { // 45 fit: 45*1448+52 < 65536
 		w.data(i*1448, 1448)
 	}
 	w.want("one full packet", 45*1448)
@@ -302,7 +302,7 @@ func TestWhateverComesIsDeliveredOnce(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(rt, "random") {
 			send(rapid.IntRange(0, total-1).Draw(rt, "segment"))
 		}
-		for i := 0; i < total; i++ { // what is missing, or is there without its FIN
+		for i := range total { // what is missing, or is there without its FIN
 			if !came[i] || i == total-1 {
 				send(i)
 			}
