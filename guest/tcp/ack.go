@@ -161,12 +161,24 @@ func (s *Sock) advance(a *Ack, st *ackState) {
 	if forward || a.Wnd > s.sndWnd {
 		st.flag |= flagWinUpdate
 		if a.Wnd != s.sndWnd {
-			s.sndWnd = a.Wnd
-			s.maxWindow = max(s.maxWindow, a.Wnd)
+			s.newWindow(a.Wnd)
 		}
 	}
 	s.cnt.BytesAcked += uint64(a.Ack - s.sndUna)
 	s.sndUna = a.Ack
+}
+
+// newWindow takes a window of another size. If data waits for it, an idle time
+// before counts (v4.3); a larger one than ever bounds the segment size anew.
+func (s *Sock) newWindow(wnd uint32) {
+	s.sndWnd = wnd
+	if s.wq.head != nil && s.cfg.Switches.IdleEntail {
+		s.checkIdle(s.packetsOut == 0)
+	}
+	if wnd > s.maxWindow {
+		s.maxWindow = wnd
+		s.mss = s.boundHalf(s.cfg.MSS)
+	}
 }
 
 // congestion lets congestion control see the ACK: it may cut or raise the

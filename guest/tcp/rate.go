@@ -89,8 +89,7 @@ func (d *delivery) rateReset() {
 // write finds little unsent, nothing below TCP and window to spare
 // (tcp_rate_check_app_limited).
 func (s *Sock) checkAppLimited() {
-	const oneByte = 1 + 320 + 256 // truesize of an skb of one byte
-	if s.writeSeq-s.sndNxt < s.mss && s.wmemAlloc-1 < oneByte && s.inFlight() < s.win.Cwnd &&
+	if s.writeSeq-s.sndNxt < s.mss && s.wmemAlloc-1 < minTruesize && s.inFlight() < s.win.Cwnd &&
 		s.lostOut <= s.retransOut {
 		s.dlv.appLimited = max(1, s.dlv.total+uint64(s.inFlight()))
 	}

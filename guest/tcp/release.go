@@ -63,11 +63,12 @@ func base38() Switches {
 }
 
 // debian puts on what the stable kernels of Debian's 6.1.192 and 6.12.117
-// carry beyond their release: the ACK distance test of TSO deferral, and the
-// TSQ exception for one entry in the retransmit queue.
+// carry beyond their release: the ACK distance test of TSO deferral, the TSQ
+// exception for one entry in the retransmit queue, and HyStart's rounds.
 func debian(k *Kernel) {
 	k.Switches.Defer = DeferD6
 	k.Switches.TSQPass = PassOne
+	k.Switches.Hystart = HystartRound
 }
 
 // history is what changed, and in which release.
@@ -112,12 +113,13 @@ var history = []struct {
 		k.Sysctl.LimitOutputBytes = 1 << 20
 	}},
 	{"5.4", func(k *Kernel) { k.Switches.PSHTSO = true }},
-	{"5.6", func(k *Kernel) { k.Switches.HystartNew = true }},
+	{"5.6", func(k *Kernel) { k.Switches.Hystart = HystartUs }},
 	{"5.10", func(k *Kernel) { k.MaxHdr = 320 }},
 	{"5.15", func(k *Kernel) {
 		k.Switches.Linear, k.Switches.Flush = LinearNever, FlushSome
 		k.Switches.StopEmptySKB, k.Switches.LimitedSend, k.Switches.AutocorkEOR = true, true, true
 	}},
+	{"5.16", func(k *Kernel) { k.Switches.Hystart = HystartLate }},
 	{"5.18", func(k *Kernel) { k.Switches.Autosize, k.Switches.GSOPresub = AutosizeRTT, true }},
 	{"6.1", func(k *Kernel) { k.Switches.Limited = LimitedUsage }},
 	{"6.3", func(k *Kernel) { k.Switches.SmallHead = true }},
@@ -125,6 +127,7 @@ var history = []struct {
 	{"6.10", func(k *Kernel) {
 		k.Switches.FINQuota, k.Switches.PcountAlways, k.Switches.Grow = false, true, true
 	}},
+	{"6.14", func(k *Kernel) { k.Switches.Hystart = HystartRound }},
 	{"6.16", func(k *Kernel) { k.Switches.TSQ, k.Sysctl.LimitOutputBytes = TSQAlways, 4<<20 }},
 	{"6.18", func(k *Kernel) { k.Switches.Defer = DeferD6 }},
 }

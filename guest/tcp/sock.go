@@ -159,12 +159,9 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 // ccOptions is what the congestion control must know of the kernel.
 func (c *Config) ccOptions() cc.Options {
 	sw := &c.Switches
-	o := cc.Options{HZ: c.HZ, Hystart: cc.HystartOld, DelayShift: 3,
+	o := cc.Options{HZ: c.HZ, Hystart: cc.HystartOld + cc.HystartKind(sw.Hystart), DelayShift: 3,
 		StretchSlowStart: sw.Stretch >= StretchSlowStart, StretchAvoid: sw.Stretch == StretchAll,
 		IdleShift: sw.CubicIdle, AckRatio: sw.CubicRatio}
-	if sw.HystartNew {
-		o.Hystart = cc.HystartNew
-	}
 	if sw.CubicRatio {
 		o.DelayShift = 4
 	}

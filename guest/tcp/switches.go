@@ -136,6 +136,17 @@ const (
 	StretchAll                          // in congestion avoidance too (v4.0)
 )
 
+// HystartKind is the form of CUBIC's HyStart, see cc.HystartKind.
+type HystartKind uint8
+
+// The forms.
+const (
+	HystartOld   HystartKind = iota // in milliseconds (before v5.6)
+	HystartUs                       // in microseconds, with ACK delay (v5.6)
+	HystartLate                     // rounds start only at windows of 16 and more (v5.16)
+	HystartRound                    // rounds start at every window (v6.14, and v6.1 and v6.12 stable)
+)
+
 // Switches is what a kernel release does, decision by decision. Each can be
 // set alone, so that one patch can be put on any release. The zero value is
 // the earliest kind of everything and no release's; use Release.
@@ -174,7 +185,7 @@ type Switches struct {
 	Stretch      StretchKind  // stretch ACKs
 	CubicIdle    bool         // CUBIC does not grow for idle time (v4.3)
 	CubicRatio   bool         // CUBIC scales growth by the delayed ACK ratio (before v4.0)
-	HystartNew   bool         // HyStart in µs with ACK delay (v5.6)
+	Hystart      HystartKind  // CUBIC's HyStart
 	TLP          bool         // tail loss probes (v3.10)
 	SmallHead    bool         // packet heads from the small-head cache (v6.3)
 }
@@ -241,7 +252,7 @@ var switchDefs = []switchDef{
 	kindSwitch("stretch_ack", "off slow_start all", func(s *Switches) *StretchKind { return &s.Stretch }),
 	boolSwitch("cubic_idle", func(s *Switches) *bool { return &s.CubicIdle }),
 	boolSwitch("cubic_ratio", func(s *Switches) *bool { return &s.CubicRatio }),
-	boolSwitch("hystart_new", func(s *Switches) *bool { return &s.HystartNew }),
+	kindSwitch("hystart", "old us late round", func(s *Switches) *HystartKind { return &s.Hystart }),
 	boolSwitch("tlp", func(s *Switches) *bool { return &s.TLP }),
 	boolSwitch("small_head", func(s *Switches) *bool { return &s.SmallHead }),
 }

@@ -140,12 +140,14 @@ type RateController interface {
 // HystartKind is which form of HyStart CUBIC runs.
 type HystartKind uint8
 
-// The forms. The new one works in microseconds and allows for the delay of
-// GSO packets in the ACK train (v5.6 and later).
+// The forms. Those from HystartUs on work in microseconds and allow for the
+// delay of GSO packets in the ACK train. They differ in when a round starts.
 const (
-	HystartOff HystartKind = iota
-	HystartOld
-	HystartNew
+	HystartOff   HystartKind = iota
+	HystartOld               // in milliseconds; rounds start in congestion avoidance's call (before v5.6)
+	HystartUs                // the same in microseconds (v5.6)
+	HystartLate              // rounds start with a sample, but only at windows of 16 and more (v5.16)
+	HystartRound             // rounds start with a sample, at every window (v6.14, and v6.1 and v6.12 stable)
 )
 
 // Options is what an algorithm must know of the kernel that runs it.

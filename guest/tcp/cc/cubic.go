@@ -118,7 +118,7 @@ func (c *cubic) OnAck(w *Window, s *Sample) {
 	if !s.CwndLimited {
 		return
 	}
-	if c.opt.Hystart == HystartOld && c.hy.slowStart(w) && int32(s.SndUna-c.hy.endSeq) > 0 {
+	if h := c.opt.Hystart; (h == HystartOld || h == HystartUs) && c.hy.slowStart(w) && c.hy.roundOver(s) {
 		c.hy.start(s)
 	}
 	acked, more := c.opt.slowStart(w, s.Acked)

@@ -13,7 +13,7 @@ const (
 
 // hystart ends slow start before it loses packets: when the ACKs of a round
 // come as one long train, or when round trips grow. The old form works in
-// milliseconds (delays times 8), the new one, of v5.6, in microseconds.
+// milliseconds (delays times 8), the newer ones in microseconds.
 type hystart struct {
 	opt        *Options
 	found      bool
@@ -65,6 +65,10 @@ func (h *hystart) start(s *Sample) {
 	h.samples = 0
 }
 
+// roundOver reports whether everything that was sent before the round began is
+// acknowledged.
+func (h *hystart) roundOver(s *Sample) bool { return int32(s.SndUna-h.endSeq) > 0 }
+
 // update looks at one ACK and ends slow start if it finds what it looks for
 // (hystart_update).
 func (h *hystart) update(w *Window, s *Sample, delay, delayMin uint32) {
@@ -72,11 +76,14 @@ func (h *hystart) update(w *Window, s *Sample, delay, delayMin uint32) {
 	if detect == 0 {
 		detect = hystartTrain | hystartDelay
 	}
-	if h.opt.Hystart == HystartNew && int32(s.SndUna-h.endSeq) > 0 {
+	if h.opt.Hystart == HystartRound && h.roundOver(s) {
 		h.start(s)
 	}
 	if w.Cwnd < hystartLowWindow {
 		return
+	}
+	if h.opt.Hystart == HystartLate && h.roundOver(s) {
+		h.start(s)
 	}
 	found := detect&hystartTrain != 0 && h.train(s, delayMin)
 	if detect&hystartDelay != 0 && h.delayGrew(delay, delayMin) {
@@ -122,7 +129,7 @@ func (h *hystart) ackDelay(s *Sample) int64 {
 // delayGrew reports whether the least round trip of this round is clearly above
 // the least of all.
 func (h *hystart) delayGrew(delay, delayMin uint32) bool {
-	if h.opt.Hystart == HystartNew {
+	if h.opt.Hystart != HystartOld {
 		h.currRTT = min(h.currRTT, delay)
 	}
 	if h.samples < hystartSamples {

@@ -1,0 +1,21 @@
+package tcp
+
+import "github.com/vnetbench/vnetbench/guest/skb"
+
+// minTruesize is what a packet of one byte is charged at least: SKB_TRUESIZE(1),
+// with a 256-byte sk_buff and 320 bytes of shared info (include/linux/skbuff.h,
+// v6.1).
+const minTruesize = 1 + 256 + 320
+
+// OOOOkay reports whether packet p may leave by another queue than the socket's
+// last one: none of the socket's packets but p is below TCP, so that none can
+// be overtaken (skb->ooo_okay, tcp_transmit_skb, v6.1; v3.8 asks for no byte at
+// all, which is the same because no packet is smaller). It is for Env.Transmit,
+// while p is still charged.
+func (s *Sock) OOOOkay(p *skb.SKB) bool {
+	return int64(s.wmemAlloc)-1-int64(p.TrueSize) < minTruesize
+}
+
+// Cwnd returns the congestion window in segments: one field of Info without the
+// rest.
+func (s *Sock) Cwnd() uint32 { return s.win.Cwnd }
