@@ -63,7 +63,9 @@ func (r *Receiver) inOrder(now vtime.Time, s *Segment, end uint32) {
 	r.dupacks = 0
 	r.ack.event(now, s, r.wnd, &r.cfg.Rules)
 	r.grow(s)
-	r.readAt = min(r.readAt, now.Add(r.cfg.ReadDelay))
+	if !r.reading {
+		r.readAt = min(r.readAt, now.Add(r.cfg.ReadDelay))
+	}
 	r.ackOrDelay(now)
 }
 
@@ -96,7 +98,10 @@ func (r *Receiver) grow(s *Segment) {
 func (r *Receiver) ackOrDelay(now vtime.Time) {
 	a := &r.ack
 	full := r.next-r.acked > uint32(a.mss) && r.window() >= r.wnd
-	if full || a.quick > 0 || a.now || a.delay(now) {
+	switch {
+	case (full || a.quick > 0 || a.now) && r.deferring:
+		r.deferred = true
+	case full || a.quick > 0 || a.now || a.delay(now):
 		r.sendAck(now)
 	}
 }
@@ -104,7 +109,6 @@ func (r *Receiver) ackOrDelay(now vtime.Time) {
 // readAll is the application's read of all there is: it may be the occasion for
 // an ACK (tcp_cleanup_rbuf, v6.1).
 func (r *Receiver) readAll(now vtime.Time) {
-	r.readAt = vtime.Never
 	copied := r.next != r.read
 	r.read = r.next
 	a := &r.ack

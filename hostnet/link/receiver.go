@@ -45,7 +45,8 @@ type ReceiverConfig struct {
 	InitialWindow uint32        // bytes; 0 means 65160: 45 segments of 1448
 	WindowMax     uint32        // bytes to which the window grows; 0 means 3 MiB, half of the default tcp_rmem[2]
 	WindowScale   uint8         // shift of the window field, at most 14
-	ReadDelay     time.Duration // from the arrival of data to its reading by the application
+	ReadDelay     time.Duration // from the arrival of data to the start of the application's read
+	ReadTime      time.Duration // of a read; what comes meanwhile waits for its end
 	// QuickWindow is the window in bytes up to which every packet that makes the
 	// window grow is acknowledged at once; 0 means WindowMax. See AckRules.
 	QuickWindow uint32
@@ -104,8 +105,8 @@ func (c ReceiverConfig) withDefaults() (ReceiverConfig, error) {
 		return c, fmt.Errorf("%w: window scale %d, at most 14", ErrConfig, c.WindowScale)
 	case c.WindowMax < c.InitialWindow || c.WindowMax > 1<<30:
 		return c, fmt.Errorf("%w: window grows to %d, want at least the initial %d and at most 1 GiB", ErrConfig, c.WindowMax, c.InitialWindow)
-	case c.ReadDelay < 0:
-		return c, fmt.Errorf("%w: read delay %v is negative", ErrConfig, c.ReadDelay)
+	case c.ReadDelay < 0 || c.ReadTime < 0:
+		return c, fmt.Errorf("%w: read delay %v and time %v must not be negative", ErrConfig, c.ReadDelay, c.ReadTime)
 	}
 	return c, nil
 }
@@ -157,6 +158,12 @@ type Receiver struct {
 	finAhead bool   // a FIN came, but not all before it
 	finEnd   uint32 // number after the FIN
 
+	reading   bool       // a read that takes time is under way
+	deferring bool       // acknowledgements wait for the end of the backlog
+	deferred  bool       // one does
+	busy      vtime.Time // end of the read
+	backlog   []Segment  // came during the read
+
 	ack     ackState
 	readAt  vtime.Time
 	sackAt  vtime.Time // end of SACK compression
@@ -173,7 +180,7 @@ func NewReceiver(cfg ReceiverConfig) (*Receiver, error) {
 	r := &Receiver{
 		cfg: cfg, next: cfg.ISS, acked: cfg.ISS, read: cfg.ISS,
 		wnd: cfg.InitialWindow, thresh: cfg.InitialWindow,
-		readAt: vtime.Never, sackAt: vtime.Never,
+		readAt: vtime.Never, sackAt: vtime.Never, busy: vtime.Never,
 		out: make([]Ack, 0, 64), ofo: make([]Range, 0, 64),
 	}
 	r.ack.init(cfg.MSS, cfg.InitialWindow)
@@ -186,7 +193,7 @@ func (r *Receiver) Receive(now vtime.Time, s *Segment) {
 	r.Stats.Segments += uint64(s.segs())
 	if !r.gro.enabled() || s.MSS != 0 {
 		r.flush(now) // what a device cut itself is not merged, and keeps its order
-		r.deliver(now, s)
+		r.input(now, s)
 		return
 	}
 	if !r.gro.merge(s) {
@@ -201,7 +208,7 @@ func (r *Receiver) Receive(now vtime.Time, s *Segment) {
 // Next returns when to call Step: for the end of a GRO batch, a read, a delayed
 // ACK or the end of SACK compression; vtime.Never if nothing is due.
 func (r *Receiver) Next() vtime.Time {
-	return min(r.gro.until, r.readAt, r.sackAt, r.ack.timer)
+	return min(r.gro.until, r.readAt, r.busy, r.sackAt, r.ack.timer)
 }
 
 // Step does what is due at now.
@@ -209,8 +216,11 @@ func (r *Receiver) Step(now vtime.Time) {
 	if r.gro.until <= now {
 		r.flush(now)
 	}
+	if r.busy <= now {
+		r.endRead(now)
+	}
 	if r.readAt <= now {
-		r.readAll(now)
+		r.startRead(now)
 	}
 	if r.sackAt <= now {
 		r.sendAck(now)
@@ -247,6 +257,6 @@ func (s *Segment) segs() int32 {
 
 func (r *Receiver) flush(now vtime.Time) {
 	if s := r.gro.take(); s != nil {
-		r.deliver(now, s)
+		r.input(now, s)
 	}
 }

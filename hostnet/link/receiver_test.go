@@ -41,7 +41,9 @@ func steady(t *testing.T, cfg link.ReceiverConfig) *world {
 	w := newReceiver(t, cfg)
 	for i := range uint32(40) {
 		w.data(cfg.ISS+i*1448, 1448)
+		w.until(w.now + 20000)
 	}
+	w.until(w.now + 50*ms)
 	w.acks = nil
 	w.r.Stats = link.ReceiverStats{}
 	return w
@@ -117,9 +119,6 @@ func TestALoneSegmentWaitsForTheTimer(t *testing.T) {
 
 func TestTheEndOfAWriteIsAcknowledgedWhenRead(t *testing.T) {
 	w := steady(t, link.ReceiverConfig{ReadDelay: 5 * time.Microsecond})
-	w.until(w.now + ms) // the last read is done
-	w.drain()
-	w.acks = nil
 	w.segment(link.Segment{Seq: 0, Len: 600, PSH: true})
 	w.want("before the read")
 	w.until(w.now + 5000)
@@ -214,10 +213,10 @@ func TestFINIsAcknowledgedInOrder(t *testing.T) {
 
 func TestTimestampsEchoTheSegmentThatLetTheWindowAdvance(t *testing.T) {
 	w := steady(t, link.ReceiverConfig{TSOffset: 1000})
-	w.now = 7 * ms
+	w.now = 77 * ms
 	w.segment(link.Segment{Seq: 0, Len: 1448, TSVal: 50})
 	w.segment(link.Segment{Seq: 1448, Len: 1448, TSVal: 60}) // a delayed ACK echoes the first
-	if a := w.acks[0]; a.TSVal != 1007 || a.TSEcr != 50 {
+	if a := w.acks[0]; a.TSVal != 1077 || a.TSEcr != 50 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -240,14 +239,34 @@ func TestDataBeyondTheWindowIsDropped(t *testing.T) {
 	}
 }
 
+func TestPacketsThatComeDuringAReadWait(t *testing.T) {
+	for _, c := range []struct {
+		deferral bool
+		want     []uint32
+	}{
+		{false, []uint32{2896, 5792, 8688, 11584, 14480}},
+		{true, []uint32{2896, 14480}},
+	} {
+		w := steady(t, link.ReceiverConfig{Rules: link.AckRules{BacklogDefer: c.deferral}, ReadTime: 10 * time.Microsecond})
+		start := w.now
+		for i := range uint32(5) { // the first is read from now to 10 µs from now
+			w.now = start + vtime.Time(i)*2000
+			w.segment(link.Segment{Seq: i * 2896, Len: 2896, MSS: 1448})
+		}
+		if n := len(w.acks); n != 1 {
+			t.Errorf("deferral %v: %d acknowledgements before the read ended", c.deferral, n)
+		}
+		w.until(start + 50000)
+		w.want(fmt.Sprint("deferral ", c.deferral), c.want...)
+		if w.r.Stats.Bytes != 5*2896 {
+			t.Errorf("%+v", w.r.Stats)
+		}
+	}
+}
+
 func TestGRO(t *testing.T) {
 	cfg := link.ReceiverConfig{GRO: link.GROConfig{Window: 10 * time.Microsecond}}
-	cfg.ISS -= 20 * 1448
 	w := steady(t, cfg)
-	for i := range uint32(20) { // PSH ends each packet: the quick acknowledgements go
-		w.segment(link.Segment{Seq: cfg.ISS + i*1448, Len: 1448, PSH: true})
-	}
-	w.acks, w.r.Stats = nil, link.ReceiverStats{}
 	for i := range uint32(50) { // 45 fit: 45*1448+52 < 65536
 		w.data(i*1448, 1448)
 	}
@@ -279,6 +298,8 @@ func TestWhateverComesIsDeliveredOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		iss := rapid.Uint32().Draw(rt, "iss") // also wraps
 		cfg := link.ReceiverConfig{ISS: iss, WindowScale: 7, Rules: link.AckRules{CompressSACK: rapid.Bool().Draw(rt, "compress")}}
+		cfg.Rules.BacklogDefer = rapid.Bool().Draw(rt, "defer")
+		cfg.ReadTime = time.Duration(rapid.SampledFrom([]int{0, 0, 4000}).Draw(rt, "read time"))
 		if rapid.Bool().Draw(rt, "gro") {
 			cfg.GRO.Window = 3 * time.Microsecond
 		}
