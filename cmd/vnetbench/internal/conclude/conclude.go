@@ -40,17 +40,6 @@ func draw(runs []vmtest.Run, p Pair, c claim) (vmtest.Conclusion, bool) {
 	}, true
 }
 
-// Name says in words what a run was.
-func Name(r vmtest.Run) string {
-	name := strings.TrimSpace(r.Kernel+" "+r.Release) + remedied(r) + ", " + pairs(r.QueuePairs)
-	for _, k := range differences([]vmtest.Run{r}) {
-		if v, ok := r.Axes[k]; ok && k != "queue_pairs" && k != "kernel" && k != "remedies" {
-			name += ", " + k + "=" + v
-		}
-	}
-	return name
-}
-
 func remedied(r vmtest.Run) string {
 	if len(r.Remedies) == 0 {
 		return ""

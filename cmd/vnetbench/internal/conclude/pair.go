@@ -106,9 +106,7 @@ func sameBut(a, b vmtest.Run, what ...string) bool {
 // point is what a run was, thing by thing.
 func point(r vmtest.Run) map[string]string {
 	p := map[string]string{}
-	for k, v := range r.Axes {
-		p[k] = v
-	}
+	maps.Copy(p, r.Axes)
 	p["queue_pairs"] = fmt.Sprint(r.QueuePairs)
 	p["remedies"] = vmtest.RemedyLabel(r.Remedies)
 	p["kernel"] = strings.TrimSpace(r.Kernel + " " + r.Release)

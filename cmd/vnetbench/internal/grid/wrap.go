@@ -7,7 +7,7 @@ import "strings"
 func Wrap(text string, width int, first, rest string) string {
 	var b strings.Builder
 	line, prefix, empty := first, rest, true
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if !empty && len(line)+1+len(word) > width {
 			b.WriteString(line + "\n")
 			line, empty = prefix, true

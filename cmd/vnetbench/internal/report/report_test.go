@@ -153,7 +153,7 @@ func TestUnknownCPUTimeIsADash(t *testing.T) {
 	if err := report.Text(&b, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range strings.Split(b.String(), "\n") {
+	for line := range strings.SplitSeq(b.String(), "\n") {
 		if strings.HasPrefix(line, "3.8 orphan 1 pair") && !strings.HasSuffix(line, "-         -") {
 			t.Errorf("line %q does not end in two dashes", line)
 		}

@@ -124,29 +124,32 @@ func idle(s *netdev.Stats) bool {
 }
 
 func head(rates bool) string {
-	first, second := fmt.Sprintf("%10s %5s", "", "queue"), fmt.Sprintf("%10s %5s", "", "pair")
+	var names, units strings.Builder
+	fmt.Fprintf(&names, "%10s %5s", "", "queue")
+	fmt.Fprintf(&units, "%10s %5s", "", "pair")
 	for _, c := range columns {
 		unit := c.unit
 		if !rates && !c.ratio {
 			unit = ""
 		}
-		first += fmt.Sprintf("  %*s", c.width, c.head)
-		second += fmt.Sprintf("  %*s", c.width, unit)
+		fmt.Fprintf(&names, "  %*s", c.width, c.head)
+		fmt.Fprintf(&units, "  %*s", c.width, unit)
 	}
-	return first + "\n" + strings.TrimRight(second, " ") + "\n"
+	return names.String() + "\n" + strings.TrimRight(units.String(), " ") + "\n"
 }
 
 // row writes a pair's figures, per second, or as they are if seconds is 0.
 func row(stamp string, r named, seconds float64) string {
-	line := fmt.Sprintf("%10s %5s", stamp, r.name)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%10s %5s", stamp, r.name)
 	for _, c := range columns {
 		v := c.value(&r.stats)
 		if seconds > 0 && !c.ratio {
 			v /= seconds
 		}
-		line += fmt.Sprintf("  %*s", c.width, grid.Number(v))
+		fmt.Fprintf(&b, "  %*s", c.width, grid.Number(v))
 	}
-	return line + "\n"
+	return b.String() + "\n"
 }
 
 // reasons writes why packets were dropped and calls not made, where any were.

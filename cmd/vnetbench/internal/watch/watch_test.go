@@ -54,7 +54,7 @@ func TestTableOfAnIntervalHasRates(t *testing.T) {
 		"07:08:13.0   all        4000    0.080      2000     75.0      1200     8.00       200     1900        1600      1560       480     14.0",
 	}
 	var got []string
-	for _, l := range strings.Split(strings.TrimSpace(b.String()), "\n") {
+	for l := range strings.SplitSeq(strings.TrimSpace(b.String()), "\n") {
 		got = append(got, strings.TrimSpace(l))
 	}
 	if d := cmp.Diff(want, got); d != "" {
