@@ -64,6 +64,11 @@ func (w *worker) readKicks(l *leg, now vtime.Time) {
 	w.kicked(l, now, n)
 }
 
+// active reports whether the leg has something to do. The device itself knows
+// what to do with receive and transmit rings that are disabled; a control queue
+// is left alone.
+func (l *leg) active() bool { return l.running && (l.enabled || l.dir != netdev.DirCtrl) }
+
 // polled reports whether the leg's ring has to be looked at without kicks.
 func (l *leg) polled() bool { return l.running && !l.broken && l.fds[KickFD] < 0 }
 
@@ -146,7 +151,7 @@ func (w *worker) next(l *leg, now vtime.Time) vtime.Time {
 }
 
 func (w *worker) rearm(l *leg) (more bool) {
-	if !l.running {
+	if !l.active() {
 		return false
 	}
 	switch l.dir {

@@ -27,6 +27,9 @@ func (w *worker) loop() {
 	for !w.quit {
 		now := w.clock.Now()
 		next := w.turn(now)
+		if w.quit {
+			break // the port failed
+		}
 		if next > now && w.rearmAll() {
 			next = now
 		}
@@ -51,7 +54,7 @@ func (w *worker) turn(now vtime.Time) (next vtime.Time) {
 	next = vtime.Never
 	for i := range w.legs {
 		l := &w.legs[i]
-		if !l.running {
+		if !l.active() {
 			continue
 		}
 		w.poll(l, now)

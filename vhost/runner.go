@@ -72,6 +72,7 @@ func (r *runner) run() error {
 		case errors.Is(err, errInterrupted):
 			r.ch.resume()
 			r.takeEvents()
+			r.update()
 		case err != nil:
 			r.reason = err
 		default:

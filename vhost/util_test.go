@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetbench/vnetbench/vhost/frontend"
+	"github.com/vnetbench/vnetbench/vhost/osio"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -20,3 +23,13 @@ func dupOf(t testing.TB, f *os.File) int {
 	}
 	return fd
 }
+
+// readCount reads an eventfd.
+func readCount(fd int) uint64 {
+	var buf [8]byte
+	n, _ := osio.ReadEvent(fd, &buf)
+	return n
+}
+
+// breakRing makes the available index jump by more than the ring holds.
+func breakRing(r *frontend.Ring) { r.Poke(r.Config.Avail+2, 300) }

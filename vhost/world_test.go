@@ -244,7 +244,12 @@ func (w *world) send(r *frontend.Ring, n int) {
 // eventually waits for a condition, 5 seconds at most.
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	w.eventuallyIn(5*time.Second, what, ok)
+}
+
+func (w *world) eventuallyIn(limit time.Duration, what string, ok func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if ok() {
 			return
 		}
@@ -274,6 +279,9 @@ func (w *world) lastSession() vhost.SessionReport {
 	}
 	return s[len(s)-1]
 }
+
+// lastStats are the counters of the newest session.
+func (w *world) lastStats() vhost.SessionStats { return w.lastSession().Stats }
 
 // endsWith waits for the session to end, for the reason.
 func (w *world) endsWith(g *frontend.Guest, reason error) {

@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/vnetbench/vnetbench/vhost/osio"
@@ -76,6 +77,10 @@ func (r *Ring) Buffer(token uint32) []byte {
 func (r *Ring) slot(token uint32, n int) ring.Buf {
 	return ring.Buf{Addr: r.bufs + uint64(token)*r.bytes, Len: uint32(n)}
 }
+
+// Poke writes the 16-bit number v at a guest physical address, such as that of
+// an index of the ring, as a guest may that does not keep the rules.
+func (r *Ring) Poke(gpa uint64, v uint16) { binary.LittleEndian.PutUint16(r.mem.At(gpa, 2), v) }
 
 // Transmit puts a frame behind a net header into a buffer and makes it
 // available. It does not kick. It reports false if the ring is full.
