@@ -2,6 +2,7 @@ package netdev_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"github.com/vnetbench/vnetbench/virtio"
@@ -288,7 +289,7 @@ type wire struct {
 }
 
 func (p *wire) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, tok netdev.Token) (vtime.Time, netdev.SendResult) {
-	if p.room > 0 && p.sent >= p.room {
+	if p.result == netdev.Full || p.room > 0 && p.sent >= p.room {
 		return 0, netdev.Full
 	}
 	p.sent++
@@ -365,4 +366,45 @@ func (w *world) deliver(i int, h virtio.NetHdr, f []byte) netdev.DropReason {
 		w.pollRX(i)
 	}
 	return r
+}
+
+// setAvail writes the available index of a ring past its driver.
+func (w *world) setAvail(q *guestQueue, idx uint16) {
+	binary.LittleEndian.PutUint16(w.bytes(q.cfg.Avail+2, 2), idx)
+}
+
+// desc is one descriptor of a chain that a driver would not write.
+type desc struct {
+	addr  uint64
+	len   uint32
+	flags uint16
+	next  uint16
+}
+
+// Flags of a descriptor (virtio 1.3 §2.7.5).
+const (
+	fNext  = 1
+	fWrite = 2
+)
+
+// hostile writes descriptors from slot 0 on, and makes slot 0 available as
+// entry number idx of the ring, past its driver.
+func (w *world) hostile(q *guestQueue, idx uint16, table ...desc) {
+	le := binary.LittleEndian
+	for i, d := range table {
+		b := w.bytes(q.cfg.Desc+uint64(i)*16, 16)
+		le.PutUint64(b, d.addr)
+		le.PutUint32(b[8:], d.len)
+		le.PutUint16(b[12:], d.flags)
+		le.PutUint16(b[14:], d.next)
+	}
+	le.PutUint16(w.bytes(q.cfg.Avail+4+2*uint64(idx%q.cfg.Size), 2), 0)
+	w.setAvail(q, idx+1)
+}
+
+// used returns the used index of a ring, and the length of its last element.
+func (w *world) used(q *guestQueue) (idx uint16, n uint32) {
+	le := binary.LittleEndian
+	idx = le.Uint16(w.bytes(q.cfg.Used+2, 2))
+	return idx, le.Uint32(w.bytes(q.cfg.Used+4+8*uint64((idx-1)%q.cfg.Size)+4, 4))
 }
