@@ -25,6 +25,7 @@ type Queue struct {
 	iov      []unix.Iovec // scratch of both directions, maxPieces+1 long
 	stats    Stats
 	err      error
+	observer Observer
 }
 
 // Stats counts what became of a queue's frames since it was opened. The device
@@ -58,9 +59,10 @@ func (q *Queue) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.To
 	hdr := *h
 	hdr.NumBuffers = 0
 	hdr.Encode(q.hdr[:])
-	_, err := writev(q.fd, q.wire(&q.hdr, iov))
+	n, err := writev(q.fd, q.wire(&q.hdr, iov))
 	if err == nil {
 		q.stats.Sent++
+		q.observed(now, false, h, iov, n-virtio.NetHdrLen)
 		return now, netdev.Sent
 	}
 	if errors.Is(err, unix.EAGAIN) {

@@ -69,6 +69,7 @@ func (q *Queue) deliver(now vtime.Time, rx *netdev.RX, got int, pieces [][]byte)
 		return
 	}
 	q.rx.h.Decode(q.rx.hdr[:])
+	q.observed(now, true, &q.rx.h, pieces, size)
 	if size > smallFrame {
 		rx.Commit(size, &q.rx.h)
 		return

@@ -1,0 +1,172 @@
+package qemuguest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrEmulator says that QEMU cannot be run. It comes wrapped in a line that says
+// what to do.
+var ErrEmulator = errors.New("no QEMU")
+
+// emulatorName is the program that is looked for in PATH.
+const emulatorName = "qemu-system-x86_64"
+
+// Emulator is the QEMU of this machine.
+type Emulator struct {
+	Path    string
+	Version string // as it says itself, without the distribution's words
+	Major   int
+}
+
+// FindEmulator finds QEMU and asks for its version.
+func FindEmulator(ctx context.Context) (Emulator, error) {
+	path, err := exec.LookPath(emulatorName)
+	if err != nil {
+		return Emulator{}, fmt.Errorf("%w: %s is not in PATH: `vnetbench doctor --install`, or `apt-get install qemu-system-x86`", ErrEmulator, emulatorName)
+	}
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return Emulator{}, fmt.Errorf("%w: %s --version: %w", ErrEmulator, path, err)
+	}
+	e := Emulator{Path: path}
+	e.Version, e.Major = parseVersion(string(out))
+	if e.Major == 0 {
+		return e, fmt.Errorf("%w: %s --version says %q", ErrEmulator, path, firstLine(string(out)))
+	}
+	return e, nil
+}
+
+// parseVersion reads "QEMU emulator version 7.2.22 (Debian ...)".
+func parseVersion(s string) (version string, major int) {
+	_, rest, ok := strings.Cut(firstLine(s), "version ")
+	if !ok {
+		return "", 0
+	}
+	version, _, _ = strings.Cut(rest, " ")
+	first, _, _ := strings.Cut(version, ".")
+	major, _ = strconv.Atoi(first)
+	return version, major
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return strings.TrimSpace(line)
+}
+
+// KVM is what was found out about hardware virtualisation.
+type KVM struct {
+	Works  bool
+	Detail string // why not, or that a kernel booted
+}
+
+// kvmPatience bounds the attempt to boot a kernel under KVM.
+const kvmPatience = 15 * time.Second
+
+// booted is what a kernel says that came up and found no root file system.
+const booted = "Unable to mount root fs"
+
+// ProbeKVM finds out whether KVM runs an ordinary guest, by booting one to the
+// point where it misses its root file system. The device file alone proves
+// nothing: a machine that is itself virtual may have one that fails at the
+// first guest, or hangs.
+func ProbeKVM(ctx context.Context, e Emulator, k Kernel) KVM {
+	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if err != nil {
+		return KVM{Detail: err.Error()}
+	}
+	f.Close()
+	ctx, cancel := context.WithTimeout(ctx, kvmPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, e.Path, "-accel", "kvm", "-cpu", "host", "-m", "256M",
+		"-nodefaults", "-nographic", "-serial", "stdio", "-monitor", "none", "-no-reboot",
+		"-kernel", k.Image, "-append", "console=ttyS0 panic=-1")
+	runtime.LockOSThread() // Pdeathsig is the death of the thread
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return KVM{Detail: err.Error()}
+	}
+	if err := cmd.Start(); err != nil {
+		return KVM{Detail: err.Error()}
+	}
+	ok := contains(out, booted)
+	cancel()
+	_ = cmd.Wait()
+	return verdict(ok, stderr.String())
+}
+
+func verdict(ok bool, stderr string) KVM {
+	if ok {
+		return KVM{true, "a kernel booted"}
+	}
+	if line := firstLine(stderr); line != "" {
+		return KVM{Detail: strings.TrimPrefix(line, emulatorName+": ")}
+	}
+	return KVM{Detail: fmt.Sprintf("/dev/kvm is there, but a kernel did not boot within %v", kvmPatience)}
+}
+
+// contains reads r to its end or to a line with the text.
+func contains(r io.Reader, text string) bool {
+	in := bufio.NewScanner(r)
+	for in.Scan() {
+		if strings.Contains(in.Text(), text) {
+			return true
+		}
+	}
+	return false
+}
+
+// kvmRecord is the verdict as it is kept between runs: it holds until the next
+// boot, or another QEMU.
+type kvmRecord struct {
+	Boot, Emulator string
+	KVM            KVM
+}
+
+// RememberedKVM is ProbeKVM, once for each boot of this machine and version of
+// QEMU.
+func RememberedKVM(ctx context.Context, e Emulator, k Kernel) KVM {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	want := kvmRecord{Boot: strings.TrimSpace(string(boot)), Emulator: e.Path + " " + e.Version}
+	path := ""
+	if dir, err := CacheDir(); err == nil {
+		path = filepath.Join(dir, "kvm.json")
+		var have kvmRecord
+		b, err := os.ReadFile(path)
+		if err == nil && json.Unmarshal(b, &have) == nil && have.Boot == want.Boot && have.Emulator == want.Emulator {
+			return have.KVM
+		}
+	}
+	want.KVM = ProbeKVM(ctx, e, k)
+	if path != "" && ctx.Err() == nil {
+		remember(path, want)
+	}
+	return want.KVM
+}
+
+// remember writes the verdict; that it cannot be kept is no error.
+func remember(path string, r kvmRecord) {
+	b, err := json.Marshal(r)
+	if err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
+		return
+	}
+	_ = os.WriteFile(path, b, 0o644)
+}

@@ -1,0 +1,272 @@
+// Package qemuguest runs scenarios on a real Linux under QEMU: it boots a kernel
+// with a program of ours, gives it a virtio-net device that is this module's own
+// device behind vhost-user in this process, and a receiver behind a tap in a
+// network namespace of its own, and lays what the device counted beside what the
+// guest's driver says. It needs root, QEMU and a kernel. It runs in real time.
+//
+// It leaves nothing behind, however it ends: namespace, tap, sockets and
+// initramfs have no names and go with the process that holds them, and QEMU is
+// killed with it.
+//
+// A test of another project:
+//
+//	g := qemuguest.New(qemuguest.Config{Program: "./my-static-sender"})
+//	s := vmtest.Default()
+//	s.Kernel, s.QueuePairs, s.Duration = "6.1", 2, 2*time.Second
+//	run, err := g.Run(ctx, s, vmtest.Options{Log: os.Stderr})
+package qemuguest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// Config describes a guest. The zero value is our own sender.
+type Config struct {
+	// Program is a static executable for x86-64 that runs in the guest in the
+	// place of our sender, once, between the two points at which both sides
+	// take their counters. Its environment says where the receiver is: see
+	// programEnv. Empty: our sender.
+	Program string
+	// Args are its arguments.
+	Args []string
+}
+
+// Guest runs scenarios. It implements vmtest.Guest, and is for use by one
+// goroutine at a time.
+type Guest struct {
+	cfg Config
+
+	once     sync.Once
+	emulator Emulator
+	err      error // of the search for it
+
+	guestprog []byte // built once
+	kvm       *KVM
+}
+
+// New returns a guest. What it needs of the machine is looked for when it is
+// first used.
+func New(cfg Config) *Guest { return &Guest{cfg: cfg} }
+
+// Name is qemu.
+func (g *Guest) Name() string { return "qemu" }
+
+// Kernels lists the named kernels that are installed, or, if none is, all of
+// them, so that the first run says what is missing.
+func (g *Guest) Kernels() []string {
+	var have []string
+	for _, name := range Named {
+		if _, err := FindKernel(name); err == nil {
+			have = append(have, name)
+		}
+	}
+	if len(have) == 0 {
+		return append(have, Named...)
+	}
+	return have
+}
+
+// Environment describes this machine.
+func (g *Guest) Environment() vmtest.Environment {
+	e := vmtest.Environment{Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		CPU: cpuModel(), CPUs: runtime.NumCPU(), Version: "devel"}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		e.Version = info.Main.Version
+	}
+	if em, err := g.findEmulator(context.Background()); err == nil {
+		e.QEMU = em.Version
+	}
+	if g.kvm != nil {
+		e.Accel = accelName(g.kvm.Works)
+	}
+	return e
+}
+
+func accelName(kvm bool) string {
+	if kvm {
+		return "kvm"
+	}
+	return "tcg"
+}
+
+func cpuModel() string {
+	b, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(b)) {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			return strings.TrimSpace(strings.TrimLeft(name, " \t:"))
+		}
+	}
+	return ""
+}
+
+func (g *Guest) findEmulator(ctx context.Context) (Emulator, error) {
+	g.once.Do(func() { g.emulator, g.err = FindEmulator(ctx) })
+	return g.emulator, g.err
+}
+
+// Run boots a guest, runs the scenario in it and switches it off. If ctx ends
+// while the scenario is measured, the guest is told to stop and Run returns
+// what was measured until then, with ctx's error; before that there is nothing
+// to return. An error that wraps ErrEmulator, ErrKernel, ErrGuestProgram,
+// ErrNamespace or one of hostnet/tap is about this machine; ErrMismatch comes
+// with the run that it is about.
+func (g *Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (*vmtest.Run, error) {
+	if err := g.Check(s); err != nil {
+		return nil, err
+	}
+	s, err := s.Applied()
+	if err != nil {
+		return nil, err
+	}
+	b, err := g.prepare(ctx, &s, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	if o.Progress != nil {
+		o.Progress(vmtest.Progress{Phase: "boot"})
+	}
+	if err := b.boot(); err != nil {
+		return nil, err
+	}
+	err = b.session.run(ctx)
+	if ctx.Err() == nil && err == nil {
+		b.session.vm.waitEnd(endPatience)
+	}
+	if b.session.start == nil || err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	run := b.session.account(b)
+	if err == nil {
+		err = mismatch(b.session.start, b.session.end)
+	}
+	return run, err
+}
+
+// bench is what a run uses.
+type bench struct {
+	emulator Emulator
+	kernel   Kernel
+	kvm      bool
+	image    *image
+	network  *network
+	watch    *watch
+	trace    *vmtest.TraceWriter
+	console  *console
+	session  *session
+}
+
+// prepare makes everything but the machine. What it made is closed if it fails.
+func (g *Guest) prepare(ctx context.Context, s *vmtest.Scenario, o *vmtest.Options) (b *bench, err error) {
+	b = &bench{console: &console{to: o.Log}, session: &session{scenario: s, options: o}}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	if b.emulator, err = g.findEmulator(ctx); err != nil {
+		return b, err
+	}
+	if b.kernel, err = FindKernel(s.Kernel); err != nil {
+		return b, err
+	}
+	if b.image, err = g.image(ctx, s, b.kernel); err != nil {
+		return b, err
+	}
+	b.kvm = g.probe(ctx, b.emulator, b.kernel).Works
+	if b.network, err = newNetwork(s); err != nil {
+		return b, err
+	}
+	if o.Trace != nil {
+		if b.trace, err = vmtest.NewTraceWriter(o.Trace, *s); err != nil {
+			return b, err
+		}
+	}
+	b.watch = newWatch(s.Flows, b.trace)
+	b.session.recv = newReceiver(b.network.listen, s.Flows)
+	return b, b.log(o.Log)
+}
+
+// probe finds out once whether KVM works.
+func (g *Guest) probe(ctx context.Context, e Emulator, k Kernel) KVM {
+	if g.kvm == nil {
+		v := RememberedKVM(ctx, e, k)
+		g.kvm = &v
+	}
+	return *g.kvm
+}
+
+// log says what the machine will be.
+func (b *bench) log(w io.Writer) error {
+	if w == nil {
+		return nil
+	}
+	c := b.machine(nil, "")
+	_, err := fmt.Fprintf(w, "vnetbench: QEMU %s, %s, kernel %s, %d CPUs, %d MB, %d queue pairs, %d MSI-X vectors\n",
+		b.emulator.Version, accelName(b.kvm), b.kernel.Image, c.cpus, c.memMB, c.device.pairs, c.vectors())
+	return err
+}
+
+// machine is the virtual machine for the scenario.
+func (b *bench) machine(initrd *os.File, socket string) machineConfig {
+	s := b.session.scenario
+	cpus := max(s.CPUs(), s.QueuePairs)
+	return machineConfig{
+		emulator: b.emulator, kvm: b.kvm, kernel: b.kernel, initrd: initrd, console: b.console,
+		cpus: cpus, memMB: 256 + 64*cpus + s.Flows/8,
+		device: device{socket: socket, pairs: s.QueuePairs, ring: s.Ring.Size,
+			eventIdx: s.Ring.EventIdx, indirect: s.Ring.Indirect},
+	}
+}
+
+// boot starts the machine, and the device once QEMU has connected to it.
+func (b *bench) boot() error {
+	door, err := openFrontDoor()
+	if err != nil {
+		return err
+	}
+	initrd, err := b.image.file()
+	if err != nil {
+		door.l.Close()
+		return err
+	}
+	s := b.session
+	if s.vm, err = startMachine(b.machine(initrd, door.name)); err != nil {
+		door.l.Close()
+		return err
+	}
+	fd, err := door.accept(s.vm.ended)
+	if err != nil {
+		return fmt.Errorf("%w; console: %s", err, b.console.last(5))
+	}
+	s.back, err = startBackend(s.scenario, b.network.tap, b.watch, s.options.Log, fd)
+	return err
+}
+
+// close ends and releases everything, in the order of the packets.
+func (b *bench) close() {
+	if b.session.vm != nil {
+		b.session.vm.kill()
+	}
+	if b.session.back != nil {
+		b.session.back.close()
+	}
+	if b.session.recv != nil {
+		b.session.recv.close()
+	}
+	if b.network != nil {
+		b.network.close()
+	}
+	if b.trace != nil {
+		_ = b.trace.Close()
+	}
+}
