@@ -59,16 +59,14 @@ func (c *Ctrl) Attach(now vtime.Time, q *ring.Device) {
 	if c.buf == nil {
 		c.buf = make([]byte, maxCommand)
 	}
-	c.dev.updateActive()
+	c.dev.ctrlRuns.Store(true)
 }
 
 // Detach stops the control queue and returns its ring, nil if none was
 // attached.
 func (c *Ctrl) Detach(now vtime.Time) *ring.Device {
-	q := c.detach()
-	c.broken = nil
-	c.dev.updateActive()
-	return q
+	c.dev.ctrlRuns.Store(false)
+	return c.detach()
 }
 
 // SetMemory moves the ring to another memory, as Pair.SetMemory does.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
 
 // command sends a command and returns the answer and the actions.
@@ -141,6 +142,36 @@ func TestAnnounce(t *testing.T) {
 	w = newWorld(t, setup{off: virtio.FeatureGuestAnnounce})
 	if w.dev.Announce() {
 		t.Error("a guest that cannot announce itself is asked to")
+	}
+}
+
+// TestCtrlRests: the control queue says when it wants to be polled, and rests
+// when it is not attached.
+func TestCtrlRests(t *testing.T) {
+	w := newWorld(t, setup{ctrl: true})
+	c := w.dev.Ctrl()
+	if c.Next(w.now) != w.now {
+		t.Error("a start does not ask for a poll")
+	}
+	w.pollCtrl()
+	if c.Next(w.now) != vtime.Never {
+		t.Error("an empty control queue wants to be polled")
+	}
+	c.Kick(w.now, 1)
+	if c.Next(w.now) != w.now {
+		t.Error("a kick does not wake the control queue")
+	}
+	if err := c.SetMemory(w.mem); err != nil {
+		t.Error(err)
+	}
+	if q := c.Detach(w.now); q == nil || c.Attached() || c.Next(w.now) != vtime.Never || c.Rearm() {
+		t.Error("a detached control queue still acts")
+	}
+	if _, call, acts, err := c.Poll(w.now, netdev.Budget{}); call.Needed || len(acts) != 0 || err != nil {
+		t.Error("a detached control queue answers")
+	}
+	if err := c.SetMemory(w.mem); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -39,9 +39,6 @@ func (c *Ctrl) command(b []byte, total int64) byte {
 		return ackErr
 	}
 	c.dev.filter.Store(&f)
-	if a.Kind == ActPairs {
-		c.dev.updateActive()
-	}
 	c.actions = append(c.actions, a)
 	return ackOK
 }
@@ -85,11 +82,7 @@ func (c *Ctrl) applyMAC(f *filter, cmd byte, data []byte) (Action, bool) {
 }
 
 func (c *Ctrl) announced(cmd byte) bool {
-	ok := cmd == announceAck && c.dev.ann
-	if ok {
-		c.dev.ann = false
-	}
-	return ok
+	return cmd == announceAck && c.dev.announce.CompareAndSwap(true, false)
 }
 
 // setMode carries out a command of class RX: 0 promiscuous, 1 all-multicast,

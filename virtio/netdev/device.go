@@ -8,19 +8,20 @@ import (
 	"github.com/vnetbench/vnetbench/virtio"
 )
 
-// Device is a virtio-net device. Its own methods are for whoever handles the
-// control plane; Steer, SteerRX and ActivePairs may be called from the workers
-// of the pairs at any time.
+// Device is a virtio-net device. Its own methods, and those of a Pair that
+// attach, detach, enable and reset, are for whoever handles the control plane,
+// one at a time. ConfigSpace, Steer, SteerRX and ActivePairs may be called from
+// anywhere at any time.
 type Device struct {
 	cfg   Config
-	acked virtio.Features
-	link  bool
-	ann   bool // the guest has been asked to announce itself
+	acked virtio.Features // changes only while no ring is attached
 
-	filter atomic.Pointer[filter] // what receive queues let through
-	live   [virtio.MaxQueuePairs / 64]atomic.Uint64
-	active atomic.Int32 // leading pairs whose RX is live, at least 1
-	flows  steering
+	filter   atomic.Pointer[filter] // what receive queues let through
+	live     [virtio.MaxQueuePairs / 64]atomic.Uint64
+	ctrlRuns atomic.Bool // the control queue is attached
+	linkDown atomic.Bool
+	announce atomic.Bool // the guest has been asked to announce itself
+	flows    steering
 
 	pairs []*Pair
 	ctrl  *Ctrl
@@ -33,7 +34,7 @@ func New(cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{cfg: cfg, link: true, flows: newSteering(cfg.FlowSlots)}
+	d := &Device{cfg: cfg, flows: newSteering(cfg.FlowSlots)}
 	for i := range cfg.QueuePairs {
 		d.pairs = append(d.pairs, newPair(d, i))
 	}
@@ -69,7 +70,6 @@ func (d *Device) SetFeatures(acked virtio.Features) error {
 	}
 	d.acked = acked
 	d.filter.Store(newFilter(&d.cfg, acked))
-	d.updateActive()
 	return nil
 }
 
@@ -95,10 +95,11 @@ func (d *Device) Reset() {
 		p.reset()
 	}
 	d.ctrl.detach()
-	d.acked, d.ann = 0, false
+	d.ctrlRuns.Store(false)
+	d.announce.Store(false)
+	d.acked = 0
 	d.filter.Store(newFilter(&d.cfg, 0))
 	d.flows.clear()
-	d.updateActive()
 }
 
 // Pairs returns the number of queue pairs.
@@ -116,10 +117,10 @@ func (d *Device) ConfigSpace() []byte {
 	c := virtio.NetConfig{
 		MAC: d.filter.Load().mac, MaxQueuePairs: uint16(len(d.pairs)), MTU: d.cfg.MTU,
 	}
-	if d.link {
+	if !d.linkDown.Load() {
 		c.Status |= virtio.NetStatusLinkUp
 	}
-	if d.ann {
+	if d.announce.Load() {
 		c.Status |= virtio.NetStatusAnnounce
 	}
 	b := make([]byte, virtio.NetConfigLen)
@@ -130,8 +131,7 @@ func (d *Device) ConfigSpace() []byte {
 // SetLink changes the link status and reports whether the driver has to be
 // told that the configuration changed.
 func (d *Device) SetLink(up bool) (changed bool) {
-	changed = up != d.link
-	d.link = up
+	changed = d.linkDown.Swap(!up) == up
 	return changed && d.acked.Has(virtio.FeatureStatus)
 }
 
@@ -142,7 +142,7 @@ func (d *Device) Announce() bool {
 	if !d.acked.Has(virtio.FeatureGuestAnnounce | virtio.FeatureCtrlVQ | virtio.FeatureStatus) {
 		return false
 	}
-	d.ann = true
+	d.announce.Store(true)
 	return true
 }
 
@@ -163,29 +163,25 @@ func (d *Device) SetPolicy(p Policy) error {
 // VQ_PAIRS_SET if the device has the control queue (1 after a reset). It is at
 // least 1. A front-end that keeps the control queue to itself (QEMU) enables
 // rings instead.
-func (d *Device) ActivePairs() int { return int(d.active.Load()) }
+func (d *Device) ActivePairs() int {
+	n := bits.TrailingZeros64(^d.live[0].Load())
+	if n == 64 {
+		n += bits.TrailingZeros64(^d.live[1].Load())
+	}
+	if d.ctrlRuns.Load() {
+		n = min(n, d.filter.Load().pairs)
+	}
+	return max(n, 1)
+}
 
 // setLive notes that the RX ring of pair i is, or is not, attached and enabled.
 func (d *Device) setLive(i int, live bool) {
 	bit := uint64(1) << (i % 64)
 	if live {
 		d.live[i/64].Or(bit)
-	} else {
-		d.live[i/64].And(^bit)
+		return
 	}
-	d.updateActive()
-}
-
-func (d *Device) updateActive() {
-	n := bits.TrailingZeros64(^d.live[0].Load())
-	if n == 64 {
-		n += bits.TrailingZeros64(^d.live[1].Load())
-	}
-	n = min(n, len(d.pairs))
-	if d.ctrl.q != nil {
-		n = min(n, d.filter.Load().pairs)
-	}
-	d.active.Store(int32(max(n, 1)))
+	d.live[i/64].And(^bit)
 }
 
 // hdrLen is the length of the net header that the acknowledged features imply.

@@ -1,6 +1,8 @@
 package netdev
 
 import (
+	"slices"
+
 	"github.com/vnetbench/vnetbench/virtio"
 )
 
@@ -79,10 +81,5 @@ func (f *filter) wants(dst [6]byte) bool {
 }
 
 func contains(list [][6]byte, mac [6]byte) bool {
-	for i := range list {
-		if list[i] == mac {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, mac)
 }

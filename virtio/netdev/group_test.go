@@ -61,6 +61,11 @@ func TestGroupFair(t *testing.T) {
 	if g.Next(w.now) != w.now {
 		t.Error("a kick does not wake the group")
 	}
+	g.Poll(w.now, netdev.Budget{})
+	w.queueTX(1, append(w.encode(virtio.NetHdr{}), f...))
+	if !g.Rearm() || len(g.Pairs()) != 3 {
+		t.Error("re-arming the group does not look again")
+	}
 }
 
 // TestGroupBytes: the budget in bytes ends a round too.

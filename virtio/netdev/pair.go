@@ -34,8 +34,12 @@ func (p *Pair) Device() *Device { return p.dev }
 
 // SetPort sets the wire that TX sends to; nil is none, and what the guest
 // sends is then dropped and counted. Frames that the former port still holds
-// are completed as before.
-func (p *Pair) SetPort(port Port) { p.TX.port = port }
+// are completed as before, and a queue that waited for it to be writable goes
+// on.
+func (p *Pair) SetPort(port Port) {
+	p.TX.port = port
+	p.TX.unblock()
+}
 
 // AttachTX starts the transmit queue on a ring that the caller has laid over
 // the guest's memory with the features that were acknowledged. The ring is

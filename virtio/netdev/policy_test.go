@@ -64,4 +64,8 @@ func TestSetPolicyRefuses(t *testing.T) {
 	if p := w.dev.Pair(0).TX.Policy(); p.Holding() {
 		t.Errorf("policy %v after refused ones, want none", p)
 	}
+	want := netdev.Policy{HoldPackets: 8, HoldTime: time.Millisecond}
+	if err := w.dev.SetPolicy(want); err != nil || w.dev.Pair(0).TX.Policy() != want || w.dev.Config().Policy != want {
+		t.Errorf("policy %v, %v, want %v", w.dev.Pair(0).TX.Policy(), err, want)
+	}
 }

@@ -49,7 +49,7 @@ func (q *queue) attach(r *ring.Device) {
 // detach stops the queue and returns its ring, which it no longer touches.
 func (q *queue) detach() *ring.Device {
 	r := q.q
-	q.q, q.gen, q.more, q.staged = nil, q.gen+1, false, 0
+	q.q, q.gen, q.broken, q.more, q.staged = nil, q.gen+1, nil, false, 0
 	return r
 }
 
@@ -86,9 +86,6 @@ func (q *queue) look() {
 		q.awake = true
 	}
 	pending := q.q.Pending()
-	if int(pending) > q.size {
-		return // Next reports it
-	}
 	avail := q.q.NextAvail() + pending
 	fresh := avail - q.seen
 	q.seen = avail

@@ -67,7 +67,7 @@ func (r *RX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 	if !r.running() {
 		return Work{}, Call{}, r.broken
 	}
-	if r.more {
+	if r.more || r.q.Pending() > 0 {
 		r.look()
 		r.more = false
 	}
@@ -145,5 +145,5 @@ func (r *RX) abandon() {
 	r.detach()
 	r.bufs.clear()
 	r.spill.clear()
-	r.broken, r.starved, r.reserved, r.work = nil, false, false, Work{}
+	r.starved, r.reserved, r.work = false, false, Work{}
 }

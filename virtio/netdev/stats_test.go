@@ -86,8 +86,8 @@ func doubleUints(v reflect.Value) {
 func walkUints(v reflect.Value, do func(reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			walkUints(v.Field(i), do)
+		for _, field := range v.Fields() {
+			walkUints(field, do)
 		}
 	case reflect.Array:
 		for i := range v.Len() {

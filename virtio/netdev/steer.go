@@ -48,11 +48,11 @@ func (s *steering) clear() {
 // last sent on if it receives, else one of the active pairs by the hash. hash
 // is frame.FlowKey.Hash of the direction in which the guest sends.
 func (d *Device) SteerRX(hash uint32) int {
-	active := uint32(d.active.Load())
+	active := d.ActivePairs()
 	if active == 1 {
 		return 0
 	}
-	if p := d.flows.lookup(hash); p >= 0 && p < int(active) {
+	if p := d.flows.lookup(hash); p >= 0 && p < active {
 		return p
 	}
 	return int(uint64(hash) * uint64(active) >> 32)
@@ -61,7 +61,7 @@ func (d *Device) SteerRX(hash uint32) int {
 // Steer returns the pair that a frame for the guest goes to, pair 0 if it is
 // not IP. It parses the frame; SteerRX does without.
 func (d *Device) Steer(f []byte) int {
-	if d.active.Load() == 1 {
+	if len(d.pairs) == 1 {
 		return 0
 	}
 	var in frame.Info

@@ -231,7 +231,9 @@ func (t *TX) Rearm() (more bool) {
 }
 
 // Writable tells the queue that its port, which was full, takes frames again.
-func (t *TX) Writable(now vtime.Time) {
+func (t *TX) Writable(now vtime.Time) { t.unblock() }
+
+func (t *TX) unblock() {
 	if t.blocked {
 		t.blocked = false
 		t.more = t.q != nil
@@ -267,7 +269,7 @@ func (t *TX) stop(now vtime.Time) (*ring.Device, Call) {
 // abandon lets the ring go without a write to guest memory.
 func (t *TX) abandon() {
 	t.detach()
-	t.broken, t.blocked, t.due = nil, false, 0
+	t.blocked, t.due = false, 0
 	t.pend.clear()
 	clear(t.slots)
 }
