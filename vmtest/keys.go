@@ -51,6 +51,7 @@ var keys = []Key{
 	number32("flows", "TCP connections", 1, 10000, func(s *Scenario) *int { return &s.Flows }),
 	size("write", "bytes of one write call", 1, func(s *Scenario) *Bytes { return &s.Write }),
 	duration("think", "sleep after each write", func(s *Scenario) *time.Duration { return &s.Think }),
+	duration("work", "mean CPU time of the simulated program between two writes, each pass by chance from half to one and a half of it", func(s *Scenario) *time.Duration { return &s.Work }),
 	size("bytes", "bytes that each flow sends; 0: until the run ends", 0, func(s *Scenario) *Bytes { return &s.Total }),
 	onOff("more", "write with MSG_MORE", func(s *Scenario) *bool { return &s.More }),
 	onOff("nodelay", "TCP_NODELAY", func(s *Scenario) *bool { return &s.NoDelay }),

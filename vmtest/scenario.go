@@ -49,8 +49,9 @@ type Scenario struct {
 	PerFlow  []FlowConfig  `json:"flow"` // what differs for single flows, by index
 	Write    Bytes         `json:"write"`
 	Think    time.Duration `json:"think_ns"`
-	Total    Bytes         `json:"bytes"` // each flow's bytes; 0: until the end
-	More     bool          `json:"more"`  // MSG_MORE
+	Work     time.Duration `json:"work_ns"` // mean CPU time of the program between two writes
+	Total    Bytes         `json:"bytes"`   // each flow's bytes; 0: until the end
+	More     bool          `json:"more"`    // MSG_MORE
 	NoDelay  bool          `json:"nodelay"`
 	Pacing   ByteRate      `json:"pacing_bytes_per_s"` // SO_MAX_PACING_RATE
 	Duration time.Duration `json:"duration_ns"`        // measured time, after WarmUp

@@ -15,7 +15,7 @@ func TestSetAndGetEveryKey(t *testing.T) {
 	values := map[string]string{
 		"kernel": "6.1", "release": "napi", "remedies": "win-divisor-1", "vcpus": "4", "queue_pairs": "2",
 		"ring": "split", "ring_size": "512", "event_idx": "off", "indirect": "off", "tso": "off", "gso": "off",
-		"qdisc": "noqueue", "cc": "reno", "guest_cpu": "free", "flows": "3", "write": "64k", "think": "2µs",
+		"qdisc": "noqueue", "cc": "reno", "guest_cpu": "free", "flows": "3", "write": "64k", "think": "2µs", "work": "300ns",
 		"bytes": "1M", "more": "on", "nodelay": "on", "pacing": "85700kB/s", "duration": "5ms", "warmup": "1ms",
 		"seed": "7", "ip": "6", "mtu": "9000", "mss": "4096", "gso_max_size": "181000", "gso_max_segs": "2",
 		"nic.tso_max_size": "524280", "policy": "hold:packets=4,time=20us", "host": "med2", "host.wake": "3µs",

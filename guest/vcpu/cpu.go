@@ -172,6 +172,10 @@ func (c *CPU) Charge(op Op, n int64) {
 	c.rest = p % 1000
 }
 
+// Spend moves the CPU's time by d for work that is no operation of the table: a
+// program's own.
+func (c *CPU) Spend(d time.Duration) { c.now = c.now.Add(d) }
+
 // ReadClock charges a clock read and returns the time after it. With a table
 // whose clock costs time in process context only, reads in interrupts and
 // softirqs are not counted.

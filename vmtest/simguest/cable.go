@@ -37,6 +37,9 @@ type cable struct {
 	sacks    [link.MaxSACK]frame.SACKBlock
 }
 
+// synSeq marks a SYN among the arrivals: data begins at 1.
+const synSeq = 0
+
 // endpoint is the receiver of one flow.
 type endpoint struct {
 	c     *cable
@@ -85,8 +88,8 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 	}
 	rules, quick := link.RulesOf(major, minor)
 	cfg := link.ReceiverConfig{
-		ISS: 1, MSS: int32(s.EffectiveMSS()), InitialWindow: c.window(k), WindowScale: c.wscale,
-		WindowMax: max(uint32(s.Receiver.Rmem/2), c.window(k)), QuickWindow: quick, Rules: rules,
+		ISS: 1, MSS: int32(s.EffectiveMSS()), InitialWindow: c.window(), WindowScale: c.wscale,
+		WindowMax: max(uint32(s.Receiver.Rmem/2), c.window()), QuickWindow: quick, Rules: rules,
 	}
 	if c.cut && s.Receiver.GRO {
 		cfg.GRO = link.GROConfig{Window: groWindow}
@@ -102,7 +105,7 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 
 // window is what the receiver offers at first: as many whole segments as 16
 // bits hold.
-func (c *cable) window(*conn) uint32 {
+func (c *cable) window() uint32 {
 	mss := uint32(c.w.s.EffectiveMSS())
 	return max(65535/mss, 1) * mss
 }
@@ -131,12 +134,18 @@ func (o *outgoing) payload() int { return o.len - o.info.Payload }
 // sent puts a packet that the worker has finished on the link.
 func (w *world) sent(now vtime.Time, o *outgoing) {
 	w.rec.sent(now, o)
-	if o.flow >= 0 {
+	switch {
+	case o.flow < 0:
+	case o.info.Flags&skb.SYN != 0 || o.payload() > 0 || o.info.Flags&skb.FIN != 0:
 		w.cable.send(now, o)
 	}
 }
 
 func (c *cable) send(now vtime.Time, o *outgoing) {
+	if o.info.Flags&skb.SYN != 0 {
+		c.cross(now, o.flow, &link.Segment{Seq: synSeq}, int64(o.info.Payload)+wireExtra)
+		return
+	}
 	s := link.Segment{
 		Seq: uint32(o.info.Seq), Len: int32(o.payload()), MSS: o.gso, TSVal: tsMillis(now),
 		PSH: o.info.Flags&skb.PSH != 0, FIN: o.info.Flags&skb.FIN != 0, CWR: o.info.Flags&skb.CWR != 0,
@@ -181,6 +190,10 @@ func (c *cable) Run(now vtime.Time, arg uint64) {
 		for c.arriving.n > 0 && c.arriving.peek().at <= now {
 			a := c.arriving.pop()
 			e := c.ends[a.flow]
+			if a.seg.Seq == synSeq && a.seg.Len == 0 {
+				c.accept(now, e.k)
+				continue
+			}
 			e.rcv.Receive(now, &a.seg)
 			e.drain(now)
 		}
@@ -230,6 +243,11 @@ func (c *cable) answer(now vtime.Time, k *conn, a *link.Ack) {
 		c.sacks[i] = frame.SACKBlock{Start: frame.Seq(a.Sacks[i].Start), End: frame.Seq(a.Sacks[i].End)}
 	}
 	f.SACK = c.sacks[:a.NSacks]
+	c.dispatch(now, p, f)
+}
+
+// dispatch puts a packet for the guest on the link back.
+func (c *cable) dispatch(now vtime.Time, p *ackPacket, f *frame.TCPSpec) {
 	p.n = len(frame.AppendTCP(p.buf[:0], f))
 	_, at, fate := c.back.Send(now, int64(p.n)+wireExtra)
 	if fate != link.Arrives {

@@ -2,6 +2,7 @@ package simguest
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/vnetbench/vnetbench/guest/sim"
@@ -50,10 +51,16 @@ type conn struct {
 	space   bool  // space came up while the write was still running
 	closed  bool
 
+	open    bool          // the connection is established
+	synAt   vtime.Time    // the last SYN left
+	synWait time.Duration // until it is sent again
+
+	chance  *sim.Rand
 	cwnd    cwndCount
-	start   sim.Timer // the connection is established
-	alarm   sim.Timer // the program's sleep is over
+	start   sim.Timer // the program connects
+	alarm   sim.Timer // the program's sleep is over, or the SYN was not answered
 	timer   sim.Timer // the socket's
+	connect connectTask
 	app     appTask
 	tsq     tsqTask
 	expired timerTask
@@ -94,10 +101,11 @@ func newConn(w *world, id int) (*conn, error) {
 	}
 	key := frame.FlowKey{Src: k.data.Src, Dst: k.data.Dst, SrcPort: k.data.SrcPort, DstPort: k.data.DstPort, Proto: frame.ProtoTCP}
 	k.hash = key.Hash()
-	k.app, k.tsq, k.expired = appTask{k}, tsqTask{k}, timerTask{k}
+	k.connect, k.app, k.tsq, k.expired = connectTask{k}, appTask{k}, tsqTask{k}, timerTask{k}
 	k.start, k.alarm, k.timer = w.loop.NewTimer(k, evStart), w.loop.NewTimer(k, evAlarm), w.loop.NewTimer(k, evTimer)
+	k.chance = sim.NewRand(w.s.Seed, "program "+strconv.Itoa(id))
 	k.left = int(k.f.Write)
-	k.start.Set(vtime.Time(k.f.Start).Add(w.handshakeRTT()))
+	k.start.Set(vtime.Time(k.f.Start))
 	return k, nil
 }
 
@@ -115,21 +123,16 @@ func (w *world) newConns() error {
 	return err
 }
 
-// handshakeRTT is the round trip of a SYN that finds everybody asleep: a kick
-// and a wake-up of the worker each way, its work, and the link.
-func (w *world) handshakeRTT() time.Duration {
-	h := &w.cost.host
-	const syn = 74 + hdrTrailer
-	return 2*(h.of(hostWake)+w.s.Link.Delay) + h.tx(syn) + h.of(hostRx)
-}
-
 // Run is one of the flow's timers.
 func (k *conn) Run(now vtime.Time, arg uint64) {
 	switch arg {
 	case evStart:
-		k.sock.Established(tcp.Handshake{RTTUs: int64(k.w.handshakeRTT() / 1000), Window: k.w.cable.window(k), SACK: true})
-		k.cpu.post(now, vcpu.Process, &k.app)
+		k.cpu.post(now, vcpu.Process, &k.connect)
 	case evAlarm:
+		if !k.open {
+			k.cpu.post(now, vcpu.SoftIRQ, &k.connect)
+			return
+		}
 		k.slept = true
 		k.cpu.post(now, vcpu.Process, &k.app)
 	case evTimer:
@@ -146,6 +149,7 @@ func (k *appTask) Run(c *vcpu.CPU) {
 	if k.f.Think > 0 && !k.resume {
 		c.ReadClock() // the test for the end
 	}
+	k.work(c)
 	k.write()
 	switch {
 	case k.left > 0: // the write sleeps, or goes on
@@ -161,6 +165,14 @@ func (k *appTask) Run(c *vcpu.CPU) {
 		k.rest(c)
 	}
 	k.settle()
+}
+
+// work is the program's own time before a write. That no two passes take the
+// same keeps the guest from falling into step with the host.
+func (k *conn) work(c *vcpu.CPU) {
+	if d := k.w.cost.work; d > 0 && !k.resume {
+		c.Spend(d/2 + k.chance.Duration(d))
+	}
 }
 
 func (k *conn) write() {

@@ -3,6 +3,7 @@ package simguest
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/vmtest"
@@ -11,8 +12,12 @@ import (
 // costModel is every cost of a run: the guest's CPU and the host.
 type costModel struct {
 	cpu  *vcpu.Table
+	work time.Duration // the program's, between two writes
 	host hostModel
 }
+
+// workName is the cost that the scenario's key work sets.
+const workName = "guest.work"
 
 func newCostModel(s *vmtest.Scenario, scale map[string]float64) (costModel, error) {
 	var m costModel
@@ -20,6 +25,7 @@ func newCostModel(s *vmtest.Scenario, scale map[string]float64) (costModel, erro
 	if m.cpu, err = vcpu.TableByName(s.GuestCPU); err != nil {
 		return m, fmt.Errorf("guest_cpu: %w; the nearest is %q", err, vmtest.Nearest(s.GuestCPU, vcpu.TableNames()))
 	}
+	m.work = s.Work
 	if m.host, err = newHostModel(s.Host); err != nil {
 		return m, err
 	}
@@ -35,6 +41,10 @@ func newCostModel(s *vmtest.Scenario, scale map[string]float64) (costModel, erro
 func (m *costModel) scale(name string, factor float64) error {
 	if factor < 0 || factor > 1000 {
 		return fmt.Errorf("cost %s: the factor %v is not from 0 to 1000", name, factor)
+	}
+	if name == workName {
+		m.work = time.Duration(float64(m.work) * factor)
+		return nil
 	}
 	side, entry, _ := strings.Cut(name, ".")
 	if op, ok := vcpu.OpByName(entry); ok && side == "guest" {
@@ -71,6 +81,8 @@ func (m *costModel) list() []vmtest.Cost {
 		}
 		out = append(out, vmtest.Cost{Name: "guest." + e.Name, Value: value, Unit: unit, Kind: costKind(e.Source), Note: e.Note, Runs: []int{}})
 	}
+	out = append(out, vmtest.Cost{Name: workName, Value: float64(m.work), Unit: "ns", Kind: vmtest.CostAssumed,
+		Note: "the scenario's key work: the program's loop around its writes", Runs: []int{}})
 	for i, c := range m.host.costs {
 		unit := "ns"
 		if i == hostTxPerKB {

@@ -29,8 +29,10 @@ func (w *world) Local() vtime.Time { return w.now() }
 
 // Transmit builds a packet's headers, chooses its queue and gives it to the
 // queueing discipline.
-func (w *world) Transmit(_ *tcp.Sock, p *skb.SKB) bool {
-	k := w.conns[p.Flow]
+func (w *world) Transmit(_ *tcp.Sock, p *skb.SKB) bool { return w.send(w.conns[p.Flow], p) }
+
+func (w *world) send(k *conn, p *skb.SKB) bool {
+	k.options(p.Flags&skb.SYN != 0)
 	k.data.Seq, k.data.Ack, k.data.Flags = frame.Seq(p.Seq), frame.Seq(p.Ack), p.Flags
 	k.data.TSVal = tsMillis(w.now())
 	k.data.Absent = int(p.Len)
@@ -74,6 +76,10 @@ func (w *world) Receive(now vtime.Time, f *driver.Frame) {
 		return
 	}
 	k := w.conns[id]
+	if in.Flags&skb.SYN != 0 {
+		k.established(b, &in)
+		return
+	}
 	var opt frame.Options
 	frame.ParseOptions(frame.TCP(b[in.L4:]).Options(), &opt)
 	var sacks [frame.MaxSACK]tcp.Range

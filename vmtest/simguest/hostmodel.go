@@ -56,7 +56,7 @@ func calibratedModel() hostModel {
 	m.costs = [numHostCosts]hostCost{
 		hostWake:    {3000, vcpu.Assumed, "wake-up of a sleeping kernel thread on an idle core, from the eventfd to its first instruction"},
 		hostTxBase:  {694, vcpu.Sourced, "pktgen in the guest, 1.44 Mpps of one vhost thread (QEMU commit 96a3d98d2cdb, 2016): ring, tap and drop"},
-		hostTxStack: {700, vcpu.Assumed, "the receiver is local: IP and TCP take the packet in on the worker's CPU; the sender's side of a packet and its ACK is 1193 ns (Linux commit 65466904b015)"},
+		hostTxStack: {900, vcpu.Assumed, "the receiver is local: IP and TCP take the packet in on the worker's CPU; the sender's side of a packet and its ACK is 1193 ns (Linux commit 65466904b015)"},
 		hostTxPerKB: {83, vcpu.Measured, "one copy from memory: 64 KB chunks of 256 MB on an AMD EPYC (family 26), 2026-11-30, go test -bench CopyFromMemory ./vmtest/simguest"},
 		hostRx:      {415, vcpu.Sourced, "pktgen to the guest, 2.41 Mpps of one vhost thread (QEMU commit 96a3d98d2cdb, 2016)"},
 		hostCall:    {46, vcpu.Sourced, "saved per packet by not signalling a call that nobody wants, TX (QEMU commit 96a3d98d2cdb, 2016)"},
