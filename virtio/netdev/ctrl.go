@@ -98,7 +98,7 @@ func (c *Ctrl) Poll(now vtime.Time, b Budget) (Work, Call, []Action, error) {
 		return Work{}, Call{}, nil, c.broken
 	}
 	var w Work
-	if c.more || c.q.Pending() > 0 {
+	if b.takes() && (c.more || c.q.Pending() > 0) {
 		c.look()
 		for b.within(&w, c.size) && c.takeOne(now, &w) {
 		}

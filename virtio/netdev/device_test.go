@@ -248,6 +248,34 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestCompleteOnly: a Poll with a negative budget completes, and leaves packets
+// and kicks as they are.
+func TestCompleteOnly(t *testing.T) {
+	w := newWorld(t, setup{off: virtio.FeatureEventIdx, wire: &wire{delay: 10}})
+	tx := w.dev.Pair(0).TX
+	w.send(0, virtio.NetHdr{}, build(fromGuest(0, 100)))
+	w.pollTX(0, netdev.Budget{})
+	if tx.Rearm() {
+		t.Fatal("more packets")
+	}
+	w.now += 10
+	kick := w.queueTX(0, append(w.encode(virtio.NetHdr{}), build(fromGuest(0, 100))...))
+	only := netdev.Budget{Packets: -1}
+	if work, _ := w.pollTX(0, only); !kick || work.Completed != 1 || work.Packets != 0 {
+		t.Errorf("did %+v, want one completion", work)
+	}
+	if !w.queueTX(0, append(w.encode(virtio.NetHdr{}), build(fromGuest(0, 100))...)) {
+		t.Error("the guest need not kick any more, though nobody looked")
+	}
+	w.kick(0)
+	if work, _ := newGroup(w).Poll(w.now, only); work.Packets != 0 || tx.Next(w.now) != w.now {
+		t.Errorf("a group took %d packets", work.Packets)
+	}
+	if work, _ := w.pollTX(0, netdev.Budget{}); work.Packets != 2 {
+		t.Errorf("%d packets, want 2", work.Packets)
+	}
+}
+
 // TestNoPort: without a wire the guest's frames are dropped and counted.
 func TestNoPort(t *testing.T) {
 	w := newWorld(t, setup{})

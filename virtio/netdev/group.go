@@ -72,6 +72,9 @@ func (p *Pair) poll(now vtime.Time, dir Dir, b Budget) (Work, Call, error) {
 
 // rest returns what of the budget is left after w, at most a quantum.
 func (b Budget) rest(w *Work) (Budget, bool) {
+	if !b.takes() {
+		return b, true
+	}
 	r := Budget{Packets: QuantumPackets, Bytes: QuantumBytes}
 	if b.Packets > 0 {
 		r.Packets = min(r.Packets, b.Packets-w.Packets-w.Dropped)

@@ -63,11 +63,15 @@ func (d Dir) String() string { return [...]string{"rx", "tx", "ctrl"}[min(d, Dir
 // Budget bounds one Poll. A Poll takes no further packet once one of the
 // bounds is reached, so it may exceed Bytes by one packet. Zero is no bound
 // but the ring's size, which always bounds a Poll. With Packets below zero a
-// Poll takes none: it only completes and publishes what is due.
+// Poll takes none and does not look at the ring for new ones: it only completes
+// and publishes what is due.
 type Budget struct {
 	Packets int
 	Bytes   int
 }
+
+// takes reports whether a Poll with this budget looks for packets.
+func (b Budget) takes() bool { return b.Packets >= 0 }
 
 // Work is what one Poll did, for a cost table to turn into CPU time.
 type Work struct {

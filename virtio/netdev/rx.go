@@ -67,7 +67,7 @@ func (r *RX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 	if !r.running() {
 		return Work{}, Call{}, r.broken
 	}
-	if r.more || r.q.Pending() > 0 {
+	if b.takes() && (r.more || r.q.Pending() > 0) {
 		r.look()
 		r.more = false
 	}

@@ -95,7 +95,7 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 	t.work = Work{}
 	t.withheld = 0
 	t.complete(now)
-	if !t.blocked && (t.more || t.q.Pending() > 0) {
+	if b.takes() && !t.blocked && (t.more || t.q.Pending() > 0) {
 		t.look()
 		t.take(now, b)
 	}
