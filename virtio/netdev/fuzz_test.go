@@ -269,7 +269,13 @@ func fuzzSeeds() (seeds [][]byte) {
 	}
 	for _, off := range []byte{0, 1, 2, 4, 7, 8 + 4, 16 + 32, 255} {
 		for _, policy := range []byte{0, 1, 0x31} {
-			seeds = append(seeds, append([]byte{off, policy, byte(len(ops))}, ops...))
+			seed := append([]byte{off, policy, byte(len(ops))}, ops...)
+			seeds = append(seeds, seed)
+			for _, at := range []int{0, 5, 8, 12, 14, fuzzAvail + 2, fuzzAvail + 4, fuzzStep + 8, 2*fuzzStep + 12} {
+				over := make([]byte, at+1)
+				over[at] = 0x05 // a byte of a descriptor or of an index is wrong
+				seeds = append(seeds, append(seed[:len(seed):len(seed)], over...))
+			}
 		}
 	}
 	return seeds
