@@ -13,8 +13,9 @@ import (
 	"github.com/vnetbench/vnetbench/vhost/wire"
 )
 
-// writeTimeout is how long a front-end may leave its replies unread.
-const writeTimeout = 5 * time.Second
+// writeTimeout is how long a front-end may leave its replies unread. Only tests
+// change it.
+var writeTimeout = 5 * time.Second
 
 // channel is the connection with a front-end: messages and descriptors over a
 // byte stream. Its methods but interrupt belong to one goroutine.

@@ -16,33 +16,37 @@ type leg struct {
 	fds     [3]int // by FDKind, -1 for none
 	running bool
 	enabled bool
-	deaf    bool // the kick descriptor failed and is not looked at any more
-	broken  bool // the guest broke the ring, and that has been reported
-	owed    bool // a call is due for which there is no descriptor yet
+	deaf    bool       // the kick descriptor failed and is not looked at any more
+	broken  bool       // the guest broke the ring, and that has been reported
+	grace   vtime.Time // until when a transmit ring that was never enabled is left alone
+	called  bool       // a call was due since the ring started, made or owed
 	buf     [8]byte
 }
 
 func newLeg(dir netdev.Dir) leg { return leg{dir: dir, fds: [3]int{-1, -1, -1}} }
 
-// setFD gives the leg another descriptor. A call that was due before there was
-// a descriptor is made now.
+// setFD gives the leg another descriptor. A call that was due before is made
+// again on a new call descriptor: it may have gone to a descriptor on which the
+// front-end no longer listens, or to none. One call too many is harmless, one
+// too few stops the guest.
 func (w *worker) setFD(l *leg, kind FDKind, fd int) {
 	l.fds[kind] = fd
 	switch kind {
 	case KickFD:
 		l.deaf = false
 	case CallFD:
-		if l.owed && fd >= 0 {
+		if l.called && fd >= 0 {
 			w.makeCall(l)
 		}
 	}
 }
 
 // makeCall notifies the guest, and accounts what became of it. Without a
-// descriptor the call is owed until there is one.
+// descriptor the call is made when there is one.
 func (w *worker) makeCall(l *leg) {
+	l.called = true
 	fd := l.fds[CallFD]
-	if l.owed = fd < 0; l.owed {
+	if fd < 0 {
 		return
 	}
 	err := osio.WriteEvent(fd)
@@ -64,10 +68,12 @@ func (w *worker) readKicks(l *leg, now vtime.Time) {
 	w.kicked(l, now, n)
 }
 
-// active reports whether the leg has something to do. The device itself knows
-// what to do with receive and transmit rings that are disabled; a control queue
-// is left alone.
-func (l *leg) active() bool { return l.running && (l.enabled || l.dir != netdev.DirCtrl) }
+// active reports whether the leg's ring is to be looked at. The device itself
+// knows what to do with receive and transmit rings that are disabled; a control
+// queue is left alone, and so is a transmit ring in its time of grace.
+func (l *leg) active(now vtime.Time) bool {
+	return l.running && (l.enabled || l.dir != netdev.DirCtrl && now >= l.grace)
+}
 
 // polled reports whether the leg's ring has to be looked at without kicks.
 func (l *leg) polled() bool { return l.running && !l.broken && l.fds[KickFD] < 0 }
@@ -138,8 +144,13 @@ func (w *worker) poll(l *leg, now vtime.Time) {
 }
 
 func (w *worker) next(l *leg, now vtime.Time) vtime.Time {
-	if !l.running {
+	switch {
+	case !l.running:
 		return vtime.Never
+	case !l.active(now) && l.dir == netdev.DirCtrl:
+		return vtime.Never
+	case !l.active(now):
+		return l.grace
 	}
 	switch l.dir {
 	case netdev.DirRX:
@@ -150,8 +161,8 @@ func (w *worker) next(l *leg, now vtime.Time) vtime.Time {
 	return w.ctrl.Next(now)
 }
 
-func (w *worker) rearm(l *leg) (more bool) {
-	if !l.active() {
+func (w *worker) rearm(l *leg, now vtime.Time) (more bool) {
+	if !l.active(now) {
 		return false
 	}
 	switch l.dir {

@@ -30,7 +30,7 @@ func (w *worker) loop() {
 		if w.quit {
 			break // the port failed
 		}
-		if next > now && w.rearmAll() {
+		if next > now && w.rearmAll(now) {
 			next = now
 		}
 		w.sleep(now, next)
@@ -54,10 +54,9 @@ func (w *worker) turn(now vtime.Time) (next vtime.Time) {
 	next = vtime.Never
 	for i := range w.legs {
 		l := &w.legs[i]
-		if !l.active() {
-			continue
+		if l.active(now) {
+			w.poll(l, now)
 		}
-		w.poll(l, now)
 		next = vtime.Min(next, w.next(l, now))
 		if l.polled() {
 			next = vtime.Min(next, now.Add(pollTime))
@@ -92,19 +91,21 @@ func (w *worker) receive(now vtime.Time) {
 	w.rxReady = more && !w.pair.RX.Starved()
 }
 
-// settle has a port that keeps buffers give back those that are done.
+// settle has a port that keeps buffers give back those that are done. Like
+// everything here it leaves a queue that does not run alone: the device may be
+// reset meanwhile.
 func (w *worker) settle(now vtime.Time) {
-	if h, ok := w.port.(Holder); ok {
+	if h, ok := w.port.(Holder); ok && w.legs[1].running {
 		h.Settle(now, w.pair.TX)
 	}
 }
 
 // rearmAll asks for kicks on every ring before a sleep, and reports whether one
 // of them has something to do after all.
-func (w *worker) rearmAll() (more bool) {
+func (w *worker) rearmAll(now vtime.Time) (more bool) {
 	for i := range w.legs {
 		l := &w.legs[i]
-		if w.rearm(l) {
+		if w.rearm(l, now) {
 			more = true
 			if l.dir == netdev.DirRX {
 				w.rxReady = true // there are buffers again
@@ -136,13 +137,17 @@ func (w *worker) watchPort() {
 		rx = w.port.RxFD()
 	}
 	tx := -1
-	if w.pair.TX.Blocked() {
+	if w.legs[1].running && w.pair.TX.Blocked() {
 		tx = w.port.TxFD()
 	}
 	w.poller.Set(slotRx, rx, osio.Readable)
 	w.poller.Set(slotTx, tx, osio.Writable)
 	if h, ok := w.port.(Holder); ok {
-		w.poller.Set(slotDone, h.DoneFD(), osio.Readable)
+		done := -1
+		if w.legs[1].running {
+			done = h.DoneFD()
+		}
+		w.poller.Set(slotDone, done, osio.Readable)
 	}
 }
 
@@ -161,7 +166,7 @@ func (w *worker) collect() {
 	if w.poller.Events(slotRx) != 0 {
 		w.rxReady = true
 	}
-	if w.poller.Events(slotTx) != 0 {
+	if w.poller.Events(slotTx) != 0 && w.legs[1].running {
 		w.pair.TX.Writable(now)
 	}
 	if w.poller.Events(slotCtl) != 0 {

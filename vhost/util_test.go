@@ -33,3 +33,13 @@ func readCount(fd int) uint64 {
 
 // breakRing makes the available index jump by more than the ring holds.
 func breakRing(r *frontend.Ring) { r.Poke(r.Config.Avail+2, 300) }
+
+// dup returns another descriptor of fd's file.
+func dup(t testing.TB, fd int) int {
+	t.Helper()
+	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

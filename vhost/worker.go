@@ -22,6 +22,15 @@ const DrainTime = 200 * time.Millisecond
 // pollTime is how often a ring without a kick descriptor is looked at.
 const pollTime = 50 * time.Microsecond
 
+// EnableGrace is how long a transmit ring that starts disabled is left alone
+// before its frames are discarded.
+//
+// Deviation: the protocol has a ring that is started and disabled processed and
+// its frames discarded. Most front-ends send SET_VRING_KICK first and
+// SET_VRING_ENABLE right behind, and what a guest had in the ring when its
+// back-end came back would be lost in between.
+const EnableGrace = 100 * time.Millisecond
+
 // shared is what the workers of a session have in common. The runner writes it
 // before the rings that depend on it start; what changes while they run is
 // atomic.
@@ -195,9 +204,13 @@ func (w *worker) start(a StartRing, mem *shm.Memory, fds [3]int) error {
 		return err
 	}
 	w.tellPort()
+	now := w.clock.Now()
 	*l = leg{ring: a.Ring, dir: l.dir, fds: fds, enabled: a.Enabled}
+	if l.dir == netdev.DirTX {
+		l.grace = now.Add(EnableGrace)
+	}
 	w.applyEnabled()
-	w.attach(l, w.clock.Now(), q)
+	w.attach(l, now, q)
 	l.running = true
 	w.openPort()
 	return nil
@@ -218,7 +231,7 @@ func (w *worker) halt(l *leg) (base uint16) {
 	if call.Needed {
 		w.makeCall(l)
 	}
-	l.running, l.owed = false, false
+	l.running = false
 	w.openPort()
 	return q.NextAvail()
 }
@@ -239,7 +252,8 @@ func (w *worker) drain() {
 
 // enable enables or disables a ring. It runs on the thread.
 func (w *worker) enable(dir netdev.Dir, on bool) {
-	w.leg(dir).enabled = on
+	l := w.leg(dir)
+	l.enabled, l.grace = on, 0
 	w.applyEnabled()
 	w.openPort()
 }

@@ -244,12 +244,7 @@ func (w *world) send(r *frontend.Ring, n int) {
 // eventually waits for a condition, 5 seconds at most.
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
-	w.eventuallyIn(5*time.Second, what, ok)
-}
-
-func (w *world) eventuallyIn(limit time.Duration, what string, ok func() bool) {
-	w.t.Helper()
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if ok() {
 			return
 		}
