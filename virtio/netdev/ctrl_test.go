@@ -54,56 +54,64 @@ func cat(parts ...[]byte) (all []byte) {
 	return all
 }
 
-func TestCommands(t *testing.T) {
-	const (
-		ok  = 0
-		bad = 1
-	)
+// ctrlCommand is a command and what becomes of it.
+type ctrlCommand struct {
+	name string
+	off  virtio.Features // not negotiated
+	cmd  []byte
+	want byte
+	act  netdev.Action
+}
+
+const (
+	ackOK  = 0
+	ackBad = 1
+)
+
+func ctrlCommands() []ctrlCommand {
 	mac := []byte{0x52, 0x54, 0, 1, 2, 3}
 	csum := uint64(virtio.FeatureGuestCSum)
-	for _, c := range []struct {
-		name string
-		off  virtio.Features
-		cmd  []byte
-		want byte
-		act  netdev.Action
-	}{
-		{"pairs", 0, cat([]byte{4, 0}, le16(3)), ok, netdev.Action{Kind: netdev.ActPairs, Pairs: 3}},
-		{"pairs all", 0, cat([]byte{4, 0}, le16(4)), ok, netdev.Action{Kind: netdev.ActPairs, Pairs: 4}},
-		{"pairs 0", 0, cat([]byte{4, 0}, le16(0)), bad, netdev.Action{}},
-		{"pairs over", 0, cat([]byte{4, 0}, le16(5)), bad, netdev.Action{}},
-		{"pairs short", 0, []byte{4, 0, 1}, bad, netdev.Action{}},
-		{"pairs without MQ", virtio.FeatureMQ, cat([]byte{4, 0}, le16(1)), bad, netdev.Action{}},
-		{"rss", 0, cat([]byte{4, 1}, make([]byte, 60)), bad, netdev.Action{}},
-		{"mac", 0, cat([]byte{1, 1}, mac), ok, netdev.Action{Kind: netdev.ActMAC, MAC: [6]byte(mac)}},
-		{"mac of a group", 0, cat([]byte{1, 1}, []byte{1, 0, 0, 0, 0, 0}), bad, netdev.Action{}},
-		{"mac short", 0, cat([]byte{1, 1}, mac[:5]), bad, netdev.Action{}},
-		{"mac not negotiated", virtio.FeatureCtrlMACAddr, cat([]byte{1, 1}, mac), bad, netdev.Action{}},
-		{"promisc", 0, []byte{0, 0, 1}, ok, netdev.Action{Kind: netdev.ActRXMode}},
-		{"all multicast", 0, []byte{0, 1, 0}, ok, netdev.Action{Kind: netdev.ActRXMode}},
-		{"all unicast, an extra", 0, []byte{0, 2, 1}, bad, netdev.Action{}},
-		{"promisc 2", 0, []byte{0, 0, 2}, bad, netdev.Action{}},
-		{"promisc not negotiated", virtio.FeatureCtrlRX, []byte{0, 0, 1}, bad, netdev.Action{}},
-		{"table", 0, cat([]byte{1, 0}, le32(1), mac, le32(0)), ok, netdev.Action{Kind: netdev.ActRXMode}},
-		{"table of many", 0, cat([]byte{1, 0}, le32(500), make([]byte, 3000), le32(0)), ok, netdev.Action{Kind: netdev.ActRXMode}},
-		{"table count lies", 0, cat([]byte{1, 0}, le32(0x2aaaaaab), mac, le32(0)), bad, netdev.Action{}},
-		{"table without its second list", 0, cat([]byte{1, 0}, le32(1), mac), bad, netdev.Action{}},
-		{"table with a rest", 0, cat([]byte{1, 0}, le32(0), le32(0), mac), bad, netdev.Action{}},
-		{"vlan", 0, cat([]byte{2, 0}, le16(4095)), ok, netdev.Action{Kind: netdev.ActVLAN}},
-		{"vlan out", 0, cat([]byte{2, 0}, le16(4096)), bad, netdev.Action{}},
-		{"vlan command 2", 0, cat([]byte{2, 2}, le16(1)), bad, netdev.Action{}},
-		{"vlan not negotiated", virtio.FeatureCtrlVLAN, cat([]byte{2, 0}, le16(1)), bad, netdev.Action{}},
-		{"announce without being asked", 0, []byte{3, 0}, bad, netdev.Action{}},
-		{"offloads", 0, cat([]byte{5, 0}, le64(csum)), ok, netdev.Action{Kind: netdev.ActOffloads, Offloads: virtio.FeatureGuestCSum}},
-		{"offloads off", 0, cat([]byte{5, 0}, le64(0)), ok, netdev.Action{Kind: netdev.ActOffloads}},
-		{"offloads not of the guest", 0, cat([]byte{5, 0}, le64(uint64(virtio.FeatureCSum))), bad, netdev.Action{}},
-		{"tso without checksum", 0, cat([]byte{5, 0}, le64(uint64(virtio.FeatureGuestTSO4))), bad, netdev.Action{}},
-		{"offloads not negotiated", virtio.FeatureCtrlGuestOffloads, cat([]byte{5, 0}, le64(csum)), bad, netdev.Action{}},
-		{"unknown class", 0, []byte{6, 0, 0, 0}, bad, netdev.Action{}},
-		{"class 255", 0, []byte{255, 255}, bad, netdev.Action{}},
-		{"one byte", 0, []byte{4}, bad, netdev.Action{}},
-		{"over the limit", 0, cat([]byte{1, 0}, le32(1), mac, le32(10000), make([]byte, 60000)), bad, netdev.Action{}},
-	} {
+	return []ctrlCommand{
+		{"pairs", 0, cat([]byte{4, 0}, le16(3)), ackOK, netdev.Action{Kind: netdev.ActPairs, Pairs: 3}},
+		{"pairs all", 0, cat([]byte{4, 0}, le16(4)), ackOK, netdev.Action{Kind: netdev.ActPairs, Pairs: 4}},
+		{"pairs 0", 0, cat([]byte{4, 0}, le16(0)), ackBad, netdev.Action{}},
+		{"pairs over", 0, cat([]byte{4, 0}, le16(5)), ackBad, netdev.Action{}},
+		{"pairs short", 0, []byte{4, 0, 1}, ackBad, netdev.Action{}},
+		{"pairs without MQ", virtio.FeatureMQ, cat([]byte{4, 0}, le16(1)), ackBad, netdev.Action{}},
+		{"rss", 0, cat([]byte{4, 1}, make([]byte, 60)), ackBad, netdev.Action{}},
+		{"mac", 0, cat([]byte{1, 1}, mac), ackOK, netdev.Action{Kind: netdev.ActMAC, MAC: [6]byte(mac)}},
+		{"mac of a group", 0, cat([]byte{1, 1}, []byte{1, 0, 0, 0, 0, 0}), ackBad, netdev.Action{}},
+		{"mac short", 0, cat([]byte{1, 1}, mac[:5]), ackBad, netdev.Action{}},
+		{"mac not negotiated", virtio.FeatureCtrlMACAddr, cat([]byte{1, 1}, mac), ackBad, netdev.Action{}},
+		{"promisc", 0, []byte{0, 0, 1}, ackOK, netdev.Action{Kind: netdev.ActRXMode}},
+		{"all multicast", 0, []byte{0, 1, 0}, ackOK, netdev.Action{Kind: netdev.ActRXMode}},
+		{"all unicast, an extra", 0, []byte{0, 2, 1}, ackBad, netdev.Action{}},
+		{"promisc 2", 0, []byte{0, 0, 2}, ackBad, netdev.Action{}},
+		{"promisc not negotiated", virtio.FeatureCtrlRX, []byte{0, 0, 1}, ackBad, netdev.Action{}},
+		{"table", 0, cat([]byte{1, 0}, le32(1), mac, le32(0)), ackOK, netdev.Action{Kind: netdev.ActRXMode}},
+		{"table of many", 0, cat([]byte{1, 0}, le32(500), make([]byte, 3000), le32(0)), ackOK, netdev.Action{Kind: netdev.ActRXMode}},
+		{"table count lies", 0, cat([]byte{1, 0}, le32(0x2aaaaaab), mac, le32(0)), ackBad, netdev.Action{}},
+		{"table without its second list", 0, cat([]byte{1, 0}, le32(1), mac), ackBad, netdev.Action{}},
+		{"table with a rest", 0, cat([]byte{1, 0}, le32(0), le32(0), mac), ackBad, netdev.Action{}},
+		{"vlan", 0, cat([]byte{2, 0}, le16(4095)), ackOK, netdev.Action{Kind: netdev.ActVLAN}},
+		{"vlan out", 0, cat([]byte{2, 0}, le16(4096)), ackBad, netdev.Action{}},
+		{"vlan command 2", 0, cat([]byte{2, 2}, le16(1)), ackBad, netdev.Action{}},
+		{"vlan not negotiated", virtio.FeatureCtrlVLAN, cat([]byte{2, 0}, le16(1)), ackBad, netdev.Action{}},
+		{"announce without being asked", 0, []byte{3, 0}, ackBad, netdev.Action{}},
+		{"offloads", 0, cat([]byte{5, 0}, le64(csum)), ackOK, netdev.Action{Kind: netdev.ActOffloads, Offloads: virtio.FeatureGuestCSum}},
+		{"offloads off", 0, cat([]byte{5, 0}, le64(0)), ackOK, netdev.Action{Kind: netdev.ActOffloads}},
+		{"offloads not of the guest", 0, cat([]byte{5, 0}, le64(uint64(virtio.FeatureCSum))), ackBad, netdev.Action{}},
+		{"tso without checksum", 0, cat([]byte{5, 0}, le64(uint64(virtio.FeatureGuestTSO4))), ackBad, netdev.Action{}},
+		{"offloads not negotiated", virtio.FeatureCtrlGuestOffloads, cat([]byte{5, 0}, le64(csum)), ackBad, netdev.Action{}},
+		{"unknown class", 0, []byte{6, 0, 0, 0}, ackBad, netdev.Action{}},
+		{"class 255", 0, []byte{255, 255}, ackBad, netdev.Action{}},
+		{"one byte", 0, []byte{4}, ackBad, netdev.Action{}},
+		{"over the limit", 0, cat([]byte{1, 0}, le32(1), mac, le32(10000), make([]byte, 60000)), ackBad, netdev.Action{}},
+	}
+}
+
+func TestCommands(t *testing.T) {
+	for _, c := range ctrlCommands() {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, setup{cfg: netdev.Config{QueuePairs: 4}, off: c.off, ctrl: true})
 			before := w.dev.ConfigSpace()
@@ -111,7 +119,7 @@ func TestCommands(t *testing.T) {
 			if ack != c.want {
 				t.Fatalf("ack %d, want %d", ack, c.want)
 			}
-			if c.want == bad {
+			if c.want == ackBad {
 				if len(acts) != 0 || w.dev.ActivePairs() != 1 || !cmp.Equal(before, w.dev.ConfigSpace()) {
 					t.Error("a refused command changed something")
 				}

@@ -40,9 +40,18 @@ func udp(f []byte) []byte {
 	return f
 }
 
-// TestTXHeader holds the guest's net header against the frame. Each case edits
-// the header of a valid packet.
-func TestTXHeader(t *testing.T) {
+// txHeader is a net header, the frame behind it, and what becomes of it.
+type txHeader struct {
+	name  string
+	off   virtio.Features // not negotiated
+	hdr   virtio.NetHdr
+	frame []byte
+	want  netdev.DropReason
+	sent  virtio.NetHdr // if not dropped
+}
+
+// txHeaders edit the headers of valid packets.
+func txHeaders() []txHeader {
 	v4, f4 := gso(fromGuest(0, 10000), 1448)
 	v6, f6 := gso(over6(fromGuest(0, 10000)), 1428)
 	vlan, fvlan := gso(over(fromGuest(0, 10000), 7), 1448)
@@ -51,14 +60,7 @@ func TestTXHeader(t *testing.T) {
 	none := virtio.Features(0)
 	noMTU := virtio.FeatureMTU
 	edit := func(h virtio.NetHdr, f func(*virtio.NetHdr)) virtio.NetHdr { f(&h); return h }
-	for _, c := range []struct {
-		name  string
-		off   virtio.Features
-		hdr   virtio.NetHdr
-		frame []byte
-		want  netdev.DropReason
-		sent  virtio.NetHdr // if not dropped
-	}{
+	return []txHeader{
 		{"no offload", none, virtio.NetHdr{}, plain, netdev.DropNone, virtio.NetHdr{}},
 		{"checksum", none, csum, plain, netdev.DropNone, csum},
 		{"tso4", none, v4, f4, netdev.DropNone, v4},
@@ -92,7 +94,12 @@ func TestTXHeader(t *testing.T) {
 		{"no mtu negotiated", noMTU, virtio.NetHdr{}, build(fromGuest(0, 8000)), netdev.DropNone, virtio.NetHdr{}},
 		{"at the tso limit", noMTU, virtio.NetHdr{}, build(fromGuest(0, 65536-52)), netdev.DropNone, virtio.NetHdr{}},
 		{"over the tso limit", noMTU, virtio.NetHdr{}, build(fromGuest(0, 65536-51)), netdev.DropOversize, virtio.NetHdr{}},
-	} {
+	}
+}
+
+// TestTXHeader holds the guest's net header against the frame.
+func TestTXHeader(t *testing.T) {
+	for _, c := range txHeaders() {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, setup{off: c.off})
 			w.send(0, c.hdr, c.frame)
