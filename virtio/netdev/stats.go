@@ -64,7 +64,7 @@ func (s Suppressed) MarshalJSON() ([]byte, error) {
 	return marshalNamed(s[:], callReasonNames[:]), nil
 }
 
-// BigSegs is the number of segments from which on a packet counts as big.
+// BigSegs is the number of full segments from which on a packet counts as big.
 const BigSegs = 8
 
 // Stats are the counters of one queue. They survive a stop and a reset of the
@@ -92,8 +92,8 @@ type Stats struct {
 	// GSOPackets counts the frames with a GSO type, GSOSegs their segments.
 	GSOPackets uint64 `json:"gso_packets"`
 	GSOSegs    uint64 `json:"gso_segs"`
-	// BigBytes counts the payload bytes in GSO frames of BigSegs segments and
-	// more: BigBytes/PayloadBytes is the share of bytes in big packets.
+	// BigBytes counts the payload bytes in GSO frames of BigSegs times their
+	// gso_size and more: BigBytes/PayloadBytes is the share of bytes in big packets.
 	BigBytes uint64 `json:"big_bytes"`
 	// ACKs counts TCP frames with the ACK flag, PureACKs those without
 	// payload and without SYN, FIN and RST.

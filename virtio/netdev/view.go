@@ -95,7 +95,7 @@ func (v *frameView) count(s *Stats, w *Work) {
 		segs = max(1, (v.payload+int(v.hdr.GSOSize)-1)/int(v.hdr.GSOSize))
 		s.GSOPackets++
 		s.GSOSegs += uint64(segs)
-		if segs >= BigSegs {
+		if v.payload >= BigSegs*int(v.hdr.GSOSize) {
 			s.BigBytes += uint64(v.payload)
 		}
 	}
