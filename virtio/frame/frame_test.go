@@ -92,64 +92,66 @@ func TestParseDepth(t *testing.T) {
 	}
 }
 
+// parseKinds are frames changed in one respect, and how far they parse.
+var parseKinds = map[string]struct {
+	mutate func(*frame.TCPSpec) func([]byte) []byte
+	layer  frame.Layer
+	l4     int
+	vlans  uint8
+	frag   bool
+}{
+	"vlan": {func(s *frame.TCPSpec) func([]byte) []byte { s.VLAN = 5; return nil }, frame.LayerL4, 38, 1, false},
+	"q in q": {func(s *frame.TCPSpec) func([]byte) []byte {
+		s.VLAN = 5
+		return func(f []byte) []byte { return insert(f, 12, 0x88, 0xa8, 0, 9) }
+	}, frame.LayerL4, 42, 2, false},
+	"three tags": {func(s *frame.TCPSpec) func([]byte) []byte {
+		s.VLAN = 5
+		return func(f []byte) []byte { return insert(f, 12, 0x88, 0xa8, 0, 9, 0x88, 0xa8, 0, 9) }
+	}, frame.LayerLink, 0, 2, false},
+	"ipv6": {ipv6(nil), frame.LayerL4, 54, 0, false},
+	"hop by hop": {ipv6(func(f []byte) []byte {
+		f[20] = 0
+		return insert(f, 54, 6, 0, 1, 4, 0, 0, 0, 0)
+	}), frame.LayerL4, 62, 0, false},
+	"first fragment": {ipv6(func(f []byte) []byte {
+		f[20] = 44
+		return insert(f, 54, 6, 0, 0, 1, 0, 0, 0, 1)
+	}), frame.LayerL4, 62, 0, true},
+	"later fragment": {ipv6(func(f []byte) []byte {
+		f[20] = 44
+		return insert(f, 54, 6, 0, 5, 1, 0, 0, 0, 1)
+	}), frame.LayerIP, 62, 0, true},
+	"atomic fragment": {ipv6(func(f []byte) []byte {
+		f[20] = 44
+		return insert(f, 54, 6, 0, 0, 0, 0, 0, 0, 1)
+	}), frame.LayerL4, 62, 0, false},
+	"endless extensions": {ipv6(func(f []byte) []byte {
+		f[20] = 60
+		for range 9 {
+			f = insert(f, 54, 60, 0, 1, 4, 0, 0, 0, 0)
+		}
+		return f
+	}), frame.LayerLink, 118, 0, false},
+	"ipv4 fragment": {func(*frame.TCPSpec) func([]byte) []byte {
+		return func(f []byte) []byte { f[21] = 1; return f }
+	}, frame.LayerIP, 34, 0, true},
+	"header length beyond": {func(*frame.TCPSpec) func([]byte) []byte {
+		return func(f []byte) []byte { f[46] = 0xf0; return f }
+	}, frame.LayerIP, 34, 0, false},
+	"header length below": {func(*frame.TCPSpec) func([]byte) []byte {
+		return func(f []byte) []byte { f[46] = 0x40; return f }
+	}, frame.LayerIP, 34, 0, false},
+	"total length below": {func(*frame.TCPSpec) func([]byte) []byte {
+		return func(f []byte) []byte { f[17] = 19; return f }
+	}, frame.LayerLink, 0, 0, false},
+	"version": {func(*frame.TCPSpec) func([]byte) []byte {
+		return func(f []byte) []byte { f[14] = 0x55; return f }
+	}, frame.LayerLink, 0, 0, false},
+}
+
 func TestParseKinds(t *testing.T) {
-	tests := map[string]struct {
-		mutate func(*frame.TCPSpec) func([]byte) []byte
-		layer  frame.Layer
-		l4     int
-		vlans  uint8
-		frag   bool
-	}{
-		"vlan": {func(s *frame.TCPSpec) func([]byte) []byte { s.VLAN = 5; return nil }, frame.LayerL4, 38, 1, false},
-		"q in q": {func(s *frame.TCPSpec) func([]byte) []byte {
-			s.VLAN = 5
-			return func(f []byte) []byte { return insert(f, 12, 0x88, 0xa8, 0, 9) }
-		}, frame.LayerL4, 42, 2, false},
-		"three tags": {func(s *frame.TCPSpec) func([]byte) []byte {
-			s.VLAN = 5
-			return func(f []byte) []byte { return insert(f, 12, 0x88, 0xa8, 0, 9, 0x88, 0xa8, 0, 9) }
-		}, frame.LayerLink, 0, 2, false},
-		"ipv6": {ipv6(nil), frame.LayerL4, 54, 0, false},
-		"hop by hop": {ipv6(func(f []byte) []byte {
-			f[20] = 0
-			return insert(f, 54, 6, 0, 1, 4, 0, 0, 0, 0)
-		}), frame.LayerL4, 62, 0, false},
-		"first fragment": {ipv6(func(f []byte) []byte {
-			f[20] = 44
-			return insert(f, 54, 6, 0, 0, 1, 0, 0, 0, 1)
-		}), frame.LayerL4, 62, 0, true},
-		"later fragment": {ipv6(func(f []byte) []byte {
-			f[20] = 44
-			return insert(f, 54, 6, 0, 5, 1, 0, 0, 0, 1)
-		}), frame.LayerIP, 62, 0, true},
-		"atomic fragment": {ipv6(func(f []byte) []byte {
-			f[20] = 44
-			return insert(f, 54, 6, 0, 0, 0, 0, 0, 0, 1)
-		}), frame.LayerL4, 62, 0, false},
-		"endless extensions": {ipv6(func(f []byte) []byte {
-			f[20] = 60
-			for range 9 {
-				f = insert(f, 54, 60, 0, 1, 4, 0, 0, 0, 0)
-			}
-			return f
-		}), frame.LayerLink, 118, 0, false},
-		"ipv4 fragment": {func(*frame.TCPSpec) func([]byte) []byte {
-			return func(f []byte) []byte { f[21] = 1; return f }
-		}, frame.LayerIP, 34, 0, true},
-		"header length beyond": {func(*frame.TCPSpec) func([]byte) []byte {
-			return func(f []byte) []byte { f[46] = 0xf0; return f }
-		}, frame.LayerIP, 34, 0, false},
-		"header length below": {func(*frame.TCPSpec) func([]byte) []byte {
-			return func(f []byte) []byte { f[46] = 0x40; return f }
-		}, frame.LayerIP, 34, 0, false},
-		"total length below": {func(*frame.TCPSpec) func([]byte) []byte {
-			return func(f []byte) []byte { f[17] = 19; return f }
-		}, frame.LayerLink, 0, 0, false},
-		"version": {func(*frame.TCPSpec) func([]byte) []byte {
-			return func(f []byte) []byte { f[14] = 0x55; return f }
-		}, frame.LayerLink, 0, 0, false},
-	}
-	for name, tc := range tests {
+	for name, tc := range parseKinds {
 		t.Run(name, func(t *testing.T) {
 			s := spec()
 			s.Payload = []byte("x")

@@ -52,6 +52,37 @@ func (p *party) sleep(other *party, done *atomic.Bool) bool {
 	return true
 }
 
+// serve is the device's side: it works until done.
+func (p *party) serve(w *world, driver *party, done, dead *atomic.Bool) {
+	for !done.Load() {
+		w.dev.DisableKicks()
+		for {
+			ok, err := w.dev.Next(&w.c)
+			if err != nil {
+				w.t.Errorf("Next: %v", err)
+				dead.Store(true)
+				done.Store(true)
+			}
+			if !ok {
+				break
+			}
+			w.dev.Push(w.c.Head, 0)
+			p.dawdle()
+			w.dev.Publish()
+			if need, _ := w.dev.NeedCall(); need {
+				driver.bell.Add(1)
+			}
+		}
+		p.dawdle()
+		p.arm()
+		if !w.dev.EnableKicks() && !p.sleep(driver, done) {
+			dead.Store(true)
+			done.Store(true)
+			return
+		}
+	}
+}
+
 // race runs both sides of a ring on two threads for a while, each of which goes to
 // sleep whenever it has nothing to do, and returns the chains that went through
 // and whether somebody slept over work. The driver has at most window chains out. The shared memory is accessed through
@@ -60,35 +91,7 @@ func race(w *world, d time.Duration, window int, delayed bool) (chains int, lost
 	var driver, device party
 	var done, dead atomic.Bool
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		for !done.Load() {
-			w.dev.DisableKicks()
-			for {
-				ok, err := w.dev.Next(&w.c)
-				if err != nil {
-					w.t.Errorf("Next: %v", err)
-					dead.Store(true)
-					done.Store(true)
-				}
-				if !ok {
-					break
-				}
-				w.dev.Push(w.c.Head, 0)
-				device.dawdle()
-				w.dev.Publish()
-				if need, _ := w.dev.NeedCall(); need {
-					driver.bell.Add(1)
-				}
-			}
-			device.dawdle()
-			device.arm()
-			if !w.dev.EnableKicks() && !device.sleep(&driver, &done) {
-				dead.Store(true)
-				done.Store(true)
-				return
-			}
-		}
-	})
+	wg.Go(func() { device.serve(w, &driver, &done, &dead) })
 	out := bufs(64)
 	for end := time.Now().Add(d); !dead.Load() && time.Now().Before(end); {
 		w.drv.DisableCalls()
