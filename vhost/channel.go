@@ -18,7 +18,8 @@ import (
 var writeTimeout = 5 * time.Second
 
 // channel is the connection with a front-end: messages and descriptors over a
-// byte stream. Its methods but interrupt belong to one goroutine.
+// byte stream. Its methods but interrupt and
+// abort belong to one goroutine.
 type channel struct {
 	conn *net.UnixConn
 	raw  syscall.RawConn
@@ -42,6 +43,9 @@ var errInterrupted = errors.New("interrupted")
 // interrupt makes a read that waits, and each later one until resume, return
 // errInterrupted. It may be called from any goroutine.
 func (c *channel) interrupt() { _ = c.conn.SetReadDeadline(time.Unix(1, 0)) }
+
+// abort is interrupt, and ends a write that waits as well.
+func (c *channel) abort() { _ = c.conn.SetDeadline(time.Unix(1, 0)) }
 
 // resume lets reads wait again.
 func (c *channel) resume() { _ = c.conn.SetReadDeadline(time.Time{}) }

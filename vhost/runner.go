@@ -1,6 +1,7 @@
 package vhost
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -76,7 +77,9 @@ func (r *runner) run() error {
 		case err != nil:
 			r.reason = err
 		default:
-			r.log.Debug("message", "request", m.String(), "descriptors", len(fds))
+			if r.log.Enabled(context.Background(), slog.LevelDebug) {
+				r.log.Debug("message", "request", m.String(), "descriptors", len(fds))
+			}
 			r.perform(r.sess.Handle(m, fds, bad))
 			r.update()
 		}
@@ -100,7 +103,10 @@ func (r *runner) reportNow() SessionReport {
 }
 
 // interrupt ends the session for a reason from outside.
-func (r *runner) interrupt(reason error) { r.post(event{ring: -1, err: reason}) }
+func (r *runner) interrupt(reason error) {
+	r.post(event{ring: -1, err: reason})
+	r.ch.abort()
+}
 
 // post leaves an event for the runner's goroutine.
 func (r *runner) post(e event) {

@@ -169,6 +169,33 @@ func TestTruncatedMemory(t *testing.T) {
 	w.send(w.start(g, 1), 10)
 }
 
+// TestTruncatedMemoryAtStart truncates the file before the ring starts, so that
+// the first look at it faults.
+func TestTruncatedMemoryAtStart(t *testing.T) {
+	w := newWorld(t, 1)
+	g := w.connect()
+	tx := w.ring(g, 1)
+	w.place(g, tx, 0)
+	w.ok(os.Truncate(procFD(g.Memory.FD(0)), 4096))
+	w.ok(g.Send(wire.Message{Request: wire.SetVringKick, Payload: wire.VringFD{Index: 1}}, tx.Kick))
+	w.endsWith(g, vhost.ErrTruncated)
+	g.Close()
+	g = w.connect()
+	w.send(w.start(g, 1), 10)
+}
+
+// TestTruncatedMemoryOnReceive truncates the file and lets a frame come in.
+func TestTruncatedMemoryOnReceive(t *testing.T) {
+	w := newWorld(t, 1)
+	g := w.connect()
+	rx := w.start(g, 0)
+	rx.Post()
+	rx.Notify()
+	w.ok(os.Truncate(procFD(g.Memory.FD(0)), 4096))
+	w.ports[0].deliver(frameOf(100, 1))
+	w.endsWith(g, vhost.ErrTruncated)
+}
+
 func procFD(fd int) string { return filepath.Join("/proc/self/fd", itoa(fd)) }
 
 // TestConnectMany connects and hangs up, in all kinds of states, and looks
