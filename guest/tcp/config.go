@@ -56,7 +56,7 @@ type Config struct {
 	ISS    uint32 // sequence number of the first payload byte; default 1
 	RcvNxt uint32 // acknowledgement number that every packet carries; default 1
 
-	ArenaBase  uint64 // address of the payload arena of the writer, for skb.Frag
+	ArenaBase  uint64 // address of the payload arena of the writer, for skb.Frag; a multiple of ArenaPage
 	ArenaPages uint32 // its size in pages of 32 KiB, at least 2; default 64. The last page holds linear payload
 }
 
@@ -110,6 +110,7 @@ func (c Config) Validate() error {
 		bound("gso_max_size", c.GSOMaxSize, c.MaxHdr+2, 524280),
 		bound("gso_max_segs", c.GSOMaxSegs, 1, 65535),
 		bound("truesize overhead", c.TruesizeOverhead, 1, 1<<16),
+		bound("arena base modulo page", uint32(c.ArenaBase%ArenaPage), 0, 0),
 		bound("arena pages", c.ArenaPages, 2, 1<<20),
 		bound("pacing", uint32(c.Pacing), 0, uint32(PacingFQ)),
 	)

@@ -48,10 +48,9 @@ const (
 
 // Handshake is what the connection learnt while it was set up.
 type Handshake struct {
-	RTTUs   int64  // round trip of the SYN, or of the SYN-ACK if Passive, µs; 0: not known
-	Window  uint32 // the window that the peer offers, bytes
-	SACK    bool   // selective acknowledgements were agreed on
-	Passive bool   // the sender is the side that accepted
+	RTTUs  int64  // round trip of the SYN, or of the SYN-ACK on the side that accepts, µs; 0: not known
+	Window uint32 // the window that the peer offers, bytes
+	SACK   bool   // selective acknowledgements were agreed on
 }
 
 // Range is a run of sequence numbers, from Start up to but not including End.

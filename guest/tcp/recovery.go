@@ -74,10 +74,24 @@ func (s *Sock) exitStates() {
 	}
 }
 
-// timeToRecover reports whether enough duplicates say that the head is lost
-// (tcp_time_to_recover).
+// timeToRecover reports whether enough duplicates say that the head is lost. If
+// fewer than four segments are out and nothing else can be sent, one SACKed
+// segment above a hole is enough: no more will come (tcp_time_to_recover, and
+// RFC 5827). Its short delay, and the reordering timer that took its place in
+// v4.18, are not modelled.
 func (s *Sock) timeToRecover() bool {
-	return s.lostOut > 0 || s.sackedOut+1 > uint32(s.cfg.Sysctl.Reordering)
+	if s.lostOut > 0 || s.sackedOut+1 > uint32(s.cfg.Sysctl.Reordering) {
+		return true
+	}
+	few := s.packetsOut < 4 && s.packetsOut > s.sackedOut && s.retransOut == 0
+	return s.cfg.Switches.TLP && s.sackOK && s.sackedOut > 0 && few && !s.maySendNow()
+}
+
+// maySendNow reports whether the head of the write queue could go but for Nagle
+// and deferral (tcp_may_send_now).
+func (s *Sock) maySendNow() bool {
+	g := s.wq.head
+	return g != nil && s.inFlight() < s.win.Cwnd && s.windowTest(g, s.mss)
 }
 
 // tryToOpen returns to the quiet states, or starts a reduction for a congestion

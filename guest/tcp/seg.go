@@ -16,6 +16,12 @@ const (
 // seg is an entry of the write queue or of the retransmit queue: what the
 // kernel keeps as an sk_buff. Its payload is runs of the payload arena.
 type seg struct {
+	segState
+	frags [skb.MaxFrags]skb.Frag
+}
+
+// segState is everything of a seg that a new one starts with as zero.
+type segState struct {
 	next, prev *seg
 	seq, end   uint32 // end counts the FIN
 	len        uint32 // payload bytes
@@ -34,8 +40,6 @@ type seg struct {
 	firstTx     int64      // rate sample: start of the send interval, µs
 	deliveredAt int64      // rate sample: time of the delivered count, µs; 0: used up
 	delivered   uint64     // rate sample: delivered count when it left
-
-	frags [skb.MaxFrags]skb.Frag
 }
 
 // setSegs counts the segments of g for a segment size (tcp_set_skb_tso_segs).
@@ -55,15 +59,16 @@ func (g *seg) initSegs(mss uint32) {
 	}
 }
 
+// continues reports whether run b goes on where a ends, in the same page of the
+// arena (skb_can_coalesce).
+func continues(a, b *skb.Frag) bool { return a.Addr+uint64(a.Len) == b.Addr && b.Addr%ArenaPage != 0 }
+
 // extend adds payload at the end: to the last run if it continues there, else
 // as a new run. False means that no run is free.
 func (g *seg) extend(f skb.Frag, limit int32) bool {
-	if n := g.nfrags; n > 0 {
-		last := &g.frags[n-1]
-		if last.Addr+uint64(last.Len) == f.Addr {
-			last.Len += f.Len
-			return true
-		}
+	if n := g.nfrags; n > 0 && continues(&g.frags[n-1], &f) {
+		g.frags[n-1].Len += f.Len
+		return true
 	}
 	if g.nfrags >= limit || g.nfrags >= skb.MaxFrags {
 		return false
@@ -151,9 +156,7 @@ func (s *Sock) newSeg() *seg {
 		return &seg{}
 	}
 	s.freeSegs = g.next
-	frags := g.frags
-	*g = seg{}
-	g.frags = frags
+	g.segState = segState{}
 	return g
 }
 
@@ -234,11 +237,8 @@ func (g *seg) fitsFrags(f *seg, n uint32) bool {
 		n -= min(n, f.frags[i].Len)
 		need++
 	}
-	if need > 0 && g.nfrags > 0 {
-		last := &g.frags[g.nfrags-1]
-		if last.Addr+uint64(last.Len) == f.frags[0].Addr {
-			need--
-		}
+	if need > 0 && g.nfrags > 0 && continues(&g.frags[g.nfrags-1], &f.frags[0]) {
+		need--
 	}
 	return g.nfrags+need <= skb.MaxFrags
 }

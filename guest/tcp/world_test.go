@@ -79,6 +79,11 @@ type world struct {
 	ackEvery int              // segments per acknowledgement; 0: one for every packet
 	noAck    bool             // the test sends the acknowledgements itself
 	quiet    bool             // keep no record of packets
+	mss      int32            // the wire cuts packets into segments of this size; 0: it does not
+	noSack   bool             // the receiver sends no SACKs
+	preempt  bool             // interrupts come during a write, as its clock reads pass their time
+	loseAck  func() bool      // an acknowledgement is lost
+	wnd      func() uint32    // what the receiver would offer with each acknowledgement
 
 	process  bool
 	tsq      int
@@ -94,7 +99,7 @@ type world struct {
 	ooo     []tcp.Range
 	unacked int
 	got     int64
-	maxFly  uint32
+	edge    uint32 // right edge of the window that was offered
 }
 
 func newWorld(t testing.TB, kernel string, mods ...func(*tcp.Config)) *world {
@@ -107,7 +112,7 @@ func newWorld(t testing.TB, kernel string, mods ...func(*tcp.Config)) *world {
 	for _, m := range mods {
 		m(&cfg)
 	}
-	w := &world{t: t, rtt: time.Millisecond, window: 6 << 20, rcvNxt: 1, now: vtime.Time(time.Second)}
+	w := &world{t: t, rtt: time.Millisecond, window: 6 << 20, rcvNxt: cfg.ISS, now: vtime.Time(time.Second)}
 	w.s, err = tcp.NewSock(7, cfg, w, &w.pool)
 	if err != nil {
 		t.Fatal(err)
@@ -120,13 +125,24 @@ func (w *world) open() *world {
 	if w.first == 0 {
 		w.first = w.window
 	}
-	w.s.Established(tcp.Handshake{RTTUs: w.rtt.Microseconds(), Window: w.first, SACK: true})
+	w.s.Established(tcp.Handshake{RTTUs: w.rtt.Microseconds(), Window: w.first, SACK: !w.noSack})
+	w.edge = w.rcvNxt + w.first
 	return w
 }
 
 func (w *world) Now() vtime.Time {
 	if w.process {
 		w.now += w.clockNs
+		for w.preempt && len(w.cal) > 0 && w.cal[0].t <= w.now {
+			e := heap.Pop(&w.cal).(event)
+			w.process = false // an interrupt
+			w.handle(&e)
+			w.softirq()
+			if w.s.Next() <= w.now {
+				w.s.Timer(w.now)
+			}
+			w.process = true
+		}
 	}
 	return w.now
 }
@@ -150,7 +166,6 @@ func (w *world) Transmit(_ *tcp.Sock, p *skb.SKB) bool {
 		depart = w.wireFree
 	}
 	w.record(p, max(w.now, p.Tstamp))
-	w.maxFly = max(w.maxFly, p.Seq+uint32(p.Len)-w.s.Info().Unacked)
 	switch {
 	case w.napi > 0:
 		w.at(depart+vtime.Time(w.napi), event{kind: evFree, p: p})
@@ -159,15 +174,33 @@ func (w *world) Transmit(_ *tcp.Sock, p *skb.SKB) bool {
 	default:
 		p.Orphan()
 	}
-	if w.lose == nil || !w.lose(w.packets, p) {
-		cp := *p // the wire has its own copy
-		cp.Owner = nil
-		w.at(depart+vtime.Time(w.rtt/2), event{kind: evArrive, p: &cp})
-	}
+	w.wire(p, depart)
 	if w.napi == 0 && p.Tstamp <= w.now {
 		p.Free()
 	}
 	return true
+}
+
+// wire carries a copy of a packet, or of each of its segments, to the receiver.
+func (w *world) wire(p *skb.SKB, depart vtime.Time) {
+	step := p.Len
+	if w.mss > 0 {
+		step = min(w.mss, max(p.Len, 1))
+	}
+	for off := int32(0); off == 0 || off < p.Len; off += max(step, 1) {
+		if w.lose != nil && w.lose(w.packets, p) {
+			continue
+		}
+		cp := *p
+		cp.Owner, cp.Seq, cp.Len = nil, p.Seq+uint32(off), min(step, p.Len-off)
+		if step > 0 {
+			cp.Segs = max(1, (cp.Len*p.Segs+p.Len-1)/max(p.Len, 1))
+		}
+		if off+step < p.Len {
+			cp.Flags &^= skb.FIN
+		}
+		w.at(depart+vtime.Time(w.rtt/2), event{kind: evArrive, p: &cp})
+	}
 }
 
 func (w *world) record(p *skb.SKB, t vtime.Time) {
@@ -297,10 +330,24 @@ func (w *world) arrive(p *skb.SKB) {
 	}
 	w.unacked += int(p.Segs)
 	if w.ackEvery > 0 && inOrder && w.unacked < w.ackEvery {
+		seq := p.Seq
+		w.at(w.in(40*time.Millisecond), event{kind: evCall, call: func() {
+			if w.unacked > 0 {
+				w.sendAck(seq)
+			}
+		}})
 		return
 	}
+	w.sendAck(p.Seq)
+}
+
+// sendAck sends an acknowledgement after a packet at seq arrived.
+func (w *world) sendAck(seq uint32) {
 	w.unacked = 0
-	w.at(w.in(w.rtt-w.rtt/2), event{kind: evAck, ack: w.ackNow(), sack: w.sacks(p.Seq)})
+	if w.loseAck != nil && w.loseAck() {
+		return
+	}
+	w.at(w.in(w.rtt-w.rtt/2), event{kind: evAck, ack: w.ackNow(), sack: w.sacks(seq)})
 }
 
 func (w *world) insert(r tcp.Range) {
@@ -326,11 +373,22 @@ func (w *world) insert(r tcp.Range) {
 	w.ooo = out
 }
 
-func (w *world) ackNow() tcp.Ack { return tcp.Ack{Ack: w.rcvNxt, Wnd: w.window} }
+// ackNow is the acknowledgement of the present state. The right edge of the
+// window never moves back.
+func (w *world) ackNow() tcp.Ack {
+	wnd := w.window
+	if w.wnd != nil {
+		wnd = w.wnd()
+	}
+	if int32(w.rcvNxt+wnd-w.edge) > 0 {
+		w.edge = w.rcvNxt + wnd
+	}
+	return tcp.Ack{Ack: w.rcvNxt, Wnd: w.edge - w.rcvNxt}
+}
 
 // sacks is the blocks to report, the one of the last packet first.
 func (w *world) sacks(last uint32) []tcp.Range {
-	if len(w.ooo) == 0 {
+	if len(w.ooo) == 0 || w.noSack {
 		return nil
 	}
 	var b []tcp.Range
@@ -369,3 +427,5 @@ func (w *world) pass(d time.Duration) *world {
 	w.now = w.in(d)
 	return w
 }
+
+func vt(ns int64) vtime.Time { return vtime.Time(ns) }

@@ -1,0 +1,4 @@
+package cc
+
+// Cbrt is the integer cube root.
+var Cbrt = cbrt
