@@ -51,15 +51,29 @@ type backlogAck struct {
 // and the write loop that follows reads it again if anything is queued.
 func (s *Sock) Input(a Ack) {
 	if s.owned {
-		s.cnt.Backlogged++
-		b := backlogAck{a: a}
-		n := copy(b.sacks[:], a.Sacks)
-		b.a.Sacks = nil
-		s.backlog = append(s.backlog, b)
-		s.backlogSacks = append(s.backlogSacks, n)
+		s.addBacklog(&a)
 		return
 	}
 	s.receive(&a)
+}
+
+// addBacklog keeps an acknowledgement until the socket is free. If it moves on
+// from the last one that waits, and their options are the same, it takes that
+// one's place (tcp_add_backlog, v5.0).
+func (s *Sock) addBacklog(a *Ack) {
+	s.cnt.Backlogged++
+	if n := len(s.backlog); s.cfg.Switches.BacklogMerge && n > 0 && len(a.Sacks)+s.backlogSacks[n-1] == 0 {
+		t := &s.backlog[n-1].a
+		if after(a.Ack, t.Ack) && a.TSVal == t.TSVal && a.TSEcr == t.TSEcr && a.ECE == t.ECE {
+			t.Ack, t.Wnd = a.Ack, a.Wnd
+			return
+		}
+	}
+	b := backlogAck{a: *a}
+	n := copy(b.sacks[:], a.Sacks)
+	b.a.Sacks = nil
+	s.backlog = append(s.backlog, b)
+	s.backlogSacks = append(s.backlogSacks, n)
 }
 
 // drainBacklog processes the acknowledgements that came while the socket was in

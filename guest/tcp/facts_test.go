@@ -493,3 +493,42 @@ func TestClockReads(t *testing.T) {
 		t.Errorf("write of three entries: %d clock reads", n)
 	}
 }
+
+// TestCwndFreeze: a paced flow whose packet takes longer than the round trip has
+// one packet in flight, which ends slow start; half the window then fixes the
+// size. Packets as a real 6.1 and 6.12 sent them, start included.
+func TestCwndFreeze(t *testing.T) {
+	for _, c := range []struct {
+		kernel string
+		rtt    time.Duration
+		want   []int32 // segments, in turn
+	}{
+		{"6.1", 300 * us, []int32{16, 16, 13}}, {"6.12", 300 * us, []int32{10}},
+		{"6.1", ms, []int32{30, 15}}, {"6.12", ms, []int32{18}},
+	} {
+		w := newWorld(t, c.kernel, func(f *tcp.Config) {
+			f.HZ, f.MaxHdr, f.TruesizeOverhead = 100, 192, 0
+			f.Sysctl.Wmem = [3]int64{4096, 65536, 32 << 20}
+			f.MaxPacingRate, f.Pacing = 12_500_000, tcp.PacingNeeded
+		})
+		w.rtt, w.clockNs, w.first = c.rtt, 256, 65160
+		w.wnd = func() uint32 { return min(6<<20, 65160+2*uint32(w.got)) }
+		w.open().write(4_000_000, 65536).drain()
+		var segs []int32
+		for _, p := range w.sent[40 : len(w.sent)-5] {
+			segs = append(segs, p.segs)
+		}
+		off := slices.Index(segs, c.want[0])
+		if len(c.want) == 3 && off >= 0 && segs[off+1] != c.want[1] {
+			off++
+			for segs[off] != c.want[0] {
+				off++
+			}
+		}
+		for i := off; i < len(segs); i++ {
+			if off < 0 || segs[i] != c.want[(i-off)%len(c.want)] {
+				t.Fatalf("%s, round trip %v: %v, want %v in turn", c.kernel, c.rtt, segs, c.want)
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/tcp"
 	"github.com/vnetbench/vnetbench/guest/tcp/cc"
+	"github.com/vnetbench/vnetbench/guest/vcpu"
 )
 
 // loseNth loses the packets with these numbers, once.
@@ -182,6 +183,43 @@ func TestBacklog(t *testing.T) {
 	w.write(2_000_000, 500_000).drain()
 	if i := w.s.Info(); i.Counters.Backlogged == 0 || w.got != 2_000_000 {
 		t.Errorf("%d acknowledgements waited, %d bytes arrived", i.Counters.Backlogged, w.got)
+	}
+}
+
+// TestBacklogMerge: acknowledgements that wait become one, so that what they
+// allow is sent in one pass; those with other options stay apart.
+func TestBacklogMerge(t *testing.T) {
+	for k, want := range map[string]uint64{"4.17": 5, "6.12": 2} {
+		c := &interrupting{world: newWorld(t, k)}
+		rel, _ := tcp.Release(k)
+		c.s, _ = tcp.NewSock(0, rel.Config(), c, &c.pool)
+		c.noAck = true
+		c.open()
+		c.send(100_000, 0)
+		before := c.s.Info().Counters
+		for i := uint32(1); i <= 4; i++ {
+			c.acks = append(c.acks, tcp.Ack{Ack: 1 + 1448*i, Wnd: c.window, TSVal: 7})
+		}
+		c.acks = append(c.acks, tcp.Ack{Ack: 1 + 1448*5, Wnd: c.window, TSVal: 8})
+		c.send(1000, 0)
+		after := c.s.Info().Counters
+		if got := after.Acks - before.Acks; got != want || after.Backlogged != 5 || after.BytesAcked != 5*1448 {
+			t.Errorf("%s: %d acknowledgements processed, want %d; %+v", k, got, want, after)
+		}
+	}
+}
+
+// interrupting is a world in which acknowledgements come during a write.
+type interrupting struct {
+	*world
+	acks []tcp.Ack
+}
+
+func (c *interrupting) Charge(op vcpu.Op, n int64) {
+	acks := c.acks
+	c.acks = nil
+	for _, a := range acks {
+		c.s.Input(a)
 	}
 }
 

@@ -109,7 +109,7 @@ var history = []struct {
 	{"4.17", func(k *Kernel) { k.Switches.AlwaysGSO = true }},
 	{"4.20", func(k *Kernel) { k.Switches.Pace = PaceEDT }},
 	{"5.0", func(k *Kernel) {
-		k.Switches.Defer, k.Switches.TSQ = DeferD5, TSQUnpaced
+		k.Switches.Defer, k.Switches.TSQ, k.Switches.BacklogMerge = DeferD5, TSQUnpaced, true
 		k.Sysctl.LimitOutputBytes = 1 << 20
 	}},
 	{"5.4", func(k *Kernel) { k.Switches.PSHTSO = true }},

@@ -157,6 +157,7 @@ type Switches struct {
 	GSOOneSeg    bool         // without GSO gso_max_segs is 1 and gso_max_size 0 (v4.2)
 	Linear       LinearKind   // linear payload
 	Flush        FlushKind    // backlog processing in sendmsg
+	BacklogMerge bool         // acknowledgements that wait for the socket's user are merged (v5.0)
 	EORMarks     bool         // MSG_EOR closes an entry (v4.7)
 	Autocork     CorkKind     // autocorking
 	AutocorkEOR  bool         // autocorking spares closed entries (after v4.16)
@@ -224,6 +225,7 @@ var switchDefs = []switchDef{
 	boolSwitch("gso_one_seg", func(s *Switches) *bool { return &s.GSOOneSeg }),
 	kindSwitch("linear", "all first never", func(s *Switches) *LinearKind { return &s.Linear }),
 	kindSwitch("backlog_flush", "never each some", func(s *Switches) *FlushKind { return &s.Flush }),
+	boolSwitch("backlog_merge", func(s *Switches) *bool { return &s.BacklogMerge }),
 	boolSwitch("eor", func(s *Switches) *bool { return &s.EORMarks }),
 	kindSwitch("autocork", "off queue rtx", func(s *Switches) *CorkKind { return &s.Autocork }),
 	boolSwitch("autocork_eor", func(s *Switches) *bool { return &s.AutocorkEOR }),
