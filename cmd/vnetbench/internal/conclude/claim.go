@@ -17,10 +17,10 @@ const (
 )
 
 // Margins of the directions. A statement says "rises" or "falls" from a change
-// of 2 % on; it is turned round by a run in which the change has the other sign,
+// of 5 % on; it is turned round by a run in which the change has the other sign,
 // and "stays" is turned round by a change of 10 %.
 const (
-	sameMargin = 0.02
+	sameMargin = 0.05
 	flipMargin = 0.10
 )
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/conclude"
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/grid"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
@@ -30,19 +31,37 @@ func story(r *vmtest.Result) string {
 // other costs.
 func paragraph(b *strings.Builder, cs []vmtest.Conclusion) {
 	b.WriteString(grid.Wrap(cs[0].Subject+verdict(cs), Width, "", "  "))
+	last := ""
 	for _, c := range cs {
-		b.WriteString(grid.Wrap(c.Text+flips(c), Width, "  - ", "    "))
+		f := flips(c)
+		text := f
+		if f != "" && f == last {
+			text = " [FLIPS likewise]"
+		}
+		if f != "" {
+			last = f
+		}
+		b.WriteString(grid.Wrap(c.Text+text, Width, "  - ", "    "))
 	}
 }
 
-// flips names the changes of costs that turn a statement round.
+// flips names the changes of costs that turn a statement round, those by the
+// same factor together.
 func flips(c vmtest.Conclusion) string {
-	if c.Holds {
-		return ""
+	var parts []string
+	for _, factor := range conclude.Factors {
+		var costs []string
+		for _, f := range c.Flips {
+			if f.Factor == factor {
+				costs = append(costs, f.Cost)
+			}
+		}
+		if len(costs) > 0 {
+			parts = append(parts, strings.Join(costs, " or ")+" is "+factorWords(factor))
+		}
 	}
-	parts := make([]string, len(c.Flips))
-	for i, f := range c.Flips {
-		parts[i] = f.Cost + " is " + factorWords(f.Factor)
+	if len(parts) == 0 {
+		return ""
 	}
 	return " [FLIPS when " + strings.Join(parts, ", or ") + "]"
 }

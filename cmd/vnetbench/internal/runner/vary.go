@@ -47,9 +47,13 @@ func (c *Config) Conclude(ctx context.Context, res *vmtest.Result, newGuest func
 	return err
 }
 
+// again makes a run again for half of its time: whether a statement turns round
+// shows by then, and there are many of these runs.
 func (c *Config) again(ctx context.Context, g vmtest.Guest, v conclude.Variation) (*vmtest.Run, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return g.Run(ctx, c.Runs[v.Run].Scenario, vmtest.Options{Scale: map[string]float64{v.Cost: v.Factor}})
+	s := c.Runs[v.Run].Scenario.Clone()
+	s.Duration /= 2
+	return g.Run(ctx, s, vmtest.Options{Scale: map[string]float64{v.Cost: v.Factor}})
 }
