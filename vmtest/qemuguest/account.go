@@ -133,7 +133,7 @@ func (s *session) flow(i int, got int64, w *watch, end *point, d time.Duration) 
 // addWarnings says what makes the run's figures less than they seem.
 func (s *session) addWarnings(r *vmtest.Run, b *bench) {
 	warn := func(format string, a ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, a...)) }
-	if !b.kvm {
+	if !b.kvm.Works {
 		warn("the guest's CPU is emulated (TCG): counts are real, times and rates are those of the emulator")
 	}
 	if d := s.scenario.Duration; d < 200*time.Millisecond {

@@ -150,8 +150,10 @@ func (b *backend) serve(ctx context.Context) {
 	b.failed <- err
 }
 
-// counters copies the counters of every data ring, RX and TX of each pair in
-// turn.
+// failure implements device.
+func (b *backend) failure() <-chan error { return b.failed }
+
+// counters implements device.
 func (b *backend) counters() []queueCount {
 	st := b.server.Stats()
 	out := make([]queueCount, 0, 2*len(st.Pairs))

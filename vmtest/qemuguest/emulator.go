@@ -81,10 +81,19 @@ const kvmPatience = 15 * time.Second
 const booted = "Unable to mount root fs"
 
 // ProbeKVM finds out whether KVM runs an ordinary guest, by booting one to the
-// point where it misses its root file system. The device file alone proves
-// nothing: a machine that is itself virtual may have one that fails at the
-// first guest, or hangs.
+// point where it misses its root file system, and remembers it for
+// RememberedKVM. The device file alone proves nothing: a machine that is itself
+// virtual may have one that fails at the first guest, or hangs.
 func ProbeKVM(ctx context.Context, e Emulator, k Kernel) KVM {
+	v := probeKVM(ctx, e, k)
+	if path, r := kvmRecordOf(e); path != "" && ctx.Err() == nil {
+		r.KVM = v
+		remember(path, r)
+	}
+	return v
+}
+
+func probeKVM(ctx context.Context, e Emulator, k Kernel) KVM {
 	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {
 		return KVM{Detail: err.Error()}
@@ -141,25 +150,28 @@ type kvmRecord struct {
 	KVM            KVM
 }
 
+// kvmRecordOf is where the verdict for this boot of the machine and this QEMU is
+// kept, and the record without the verdict. The path is empty if there is no
+// place for it.
+func kvmRecordOf(e Emulator) (path string, r kvmRecord) {
+	dir, err := CacheDir()
+	if err != nil {
+		return "", r
+	}
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return filepath.Join(dir, "kvm.json"), kvmRecord{Boot: strings.TrimSpace(string(boot)), Emulator: e.Path + " " + e.Version}
+}
+
 // RememberedKVM is ProbeKVM, once for each boot of this machine and version of
 // QEMU.
 func RememberedKVM(ctx context.Context, e Emulator, k Kernel) KVM {
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	want := kvmRecord{Boot: strings.TrimSpace(string(boot)), Emulator: e.Path + " " + e.Version}
-	path := ""
-	if dir, err := CacheDir(); err == nil {
-		path = filepath.Join(dir, "kvm.json")
-		var have kvmRecord
-		b, err := os.ReadFile(path)
-		if err == nil && json.Unmarshal(b, &have) == nil && have.Boot == want.Boot && have.Emulator == want.Emulator {
-			return have.KVM
-		}
+	path, want := kvmRecordOf(e)
+	var have kvmRecord
+	b, err := os.ReadFile(path)
+	if err == nil && json.Unmarshal(b, &have) == nil && have.Boot == want.Boot && have.Emulator == want.Emulator {
+		return have.KVM
 	}
-	want.KVM = ProbeKVM(ctx, e, k)
-	if path != "" && ctx.Err() == nil {
-		remember(path, want)
-	}
-	return want.KVM
+	return ProbeKVM(ctx, e, k)
 }
 
 // remember writes the verdict; that it cannot be kept is no error.

@@ -156,12 +156,13 @@ func (g *Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (*
 type bench struct {
 	emulator Emulator
 	kernel   Kernel
-	kvm      bool
+	kvm      KVM
 	image    *image
 	network  *network
 	watch    *watch
 	trace    *vmtest.TraceWriter
 	console  *console
+	back     *backend
 	session  *session
 }
 
@@ -182,7 +183,7 @@ func (g *Guest) prepare(ctx context.Context, s *vmtest.Scenario, o *vmtest.Optio
 	if b.image, err = g.image(ctx, s, b.kernel); err != nil {
 		return b, err
 	}
-	b.kvm = g.probe(ctx, b.emulator, b.kernel).Works
+	b.kvm = g.probe(ctx, b.emulator, b.kernel)
 	if b.network, err = newNetwork(s); err != nil {
 		return b, err
 	}
@@ -211,8 +212,8 @@ func (b *bench) log(w io.Writer) error {
 		return nil
 	}
 	c := b.machine(nil, "")
-	_, err := fmt.Fprintf(w, "vnetbench: QEMU %s, %s, kernel %s, %d CPUs, %d MB, %d queue pairs, %d MSI-X vectors\n",
-		b.emulator.Version, accelName(b.kvm), b.kernel.Image, c.cpus, c.memMB, c.device.pairs, c.vectors())
+	_, err := fmt.Fprintf(w, "vnetbench: QEMU %s, %s (KVM: %s), kernel %s, %d CPUs, %d MB, %d queue pairs, %s\n",
+		b.emulator.Version, accelName(b.kvm.Works), b.kvm.Detail, b.kernel.Image, c.cpus, c.memMB, c.nic.pairs, c.interrupts())
 	return err
 }
 
@@ -221,9 +222,9 @@ func (b *bench) machine(initrd *os.File, socket string) machineConfig {
 	s := b.session.scenario
 	cpus := max(s.CPUs(), s.QueuePairs)
 	return machineConfig{
-		emulator: b.emulator, kvm: b.kvm, kernel: b.kernel, initrd: initrd, console: b.console,
+		emulator: b.emulator, kvm: b.kvm.Works, kernel: b.kernel, initrd: initrd, console: b.console,
 		cpus: cpus, memMB: 256 + 64*cpus + s.Flows/8,
-		device: device{socket: socket, pairs: s.QueuePairs, ring: s.Ring.Size,
+		nic: nicConfig{socket: socket, pairs: s.QueuePairs, ring: s.Ring.Size,
 			eventIdx: s.Ring.EventIdx, indirect: s.Ring.Indirect},
 	}
 }
@@ -248,7 +249,8 @@ func (b *bench) boot() error {
 	if err != nil {
 		return fmt.Errorf("%w; console: %s", err, b.console.last(5))
 	}
-	s.back, err = startBackend(s.scenario, b.network.tap, b.watch, s.options.Log, fd)
+	b.back, err = startBackend(s.scenario, b.network.tap, b.watch, s.options.Log, fd)
+	s.back = b.back
 	return err
 }
 
@@ -257,8 +259,8 @@ func (b *bench) close() {
 	if b.session.vm != nil {
 		b.session.vm.kill()
 	}
-	if b.session.back != nil {
-		b.session.back.close()
+	if b.back != nil {
+		b.back.close()
 	}
 	if b.session.recv != nil {
 		b.session.recv.close()

@@ -135,3 +135,19 @@ func CacheDir() (string, error) {
 	}
 	return filepath.Join(dir, "vnetbench"), nil
 }
+
+// CheckKernel finds a kernel and looks whether it has what a guest needs.
+func CheckKernel(name string) (Kernel, error) {
+	k, err := FindKernel(name)
+	if err != nil {
+		return k, err
+	}
+	tree, err := openModules(k.Modules)
+	if err == nil {
+		_, err = tree.resolve(baseModules...)
+	}
+	if err != nil {
+		return k, fmt.Errorf("%w: %w", ErrKernel, err)
+	}
+	return k, nil
+}

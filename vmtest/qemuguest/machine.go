@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hugelgupf/vmtest/qemu"
@@ -25,12 +26,12 @@ type machineConfig struct {
 	initrd   *os.File // closed by start
 	cpus     int
 	memMB    int
-	device   device
+	nic      nicConfig
 	console  *console
 }
 
-// device is the network device that the machine gets.
-type device struct {
+// nicConfig is the network device that the machine gets.
+type nicConfig struct {
 	socket   string // abstract name of the vhost-user socket
 	pairs    int
 	ring     int
@@ -144,7 +145,7 @@ func (m *machine) kill() {
 // options are the command line, in the terms of the vmtest package.
 func (c *machineConfig) options(control *os.File) []qemu.Fn {
 	return []qemu.Fn{
-		qemu.WithQEMUCommand(dieWithParent() + c.emulator.Path),
+		qemu.WithQEMUCommand(strings.Join(append(wrappers(), c.emulator.Path), " ")),
 		qemu.WithKernel(c.kernel.Image),
 		qemu.WithAppendKernel(kernelArgs...),
 		qemu.WithSerialOutput(c.console),
@@ -153,7 +154,7 @@ func (c *machineConfig) options(control *os.File) []qemu.Fn {
 			o.AppendQEMU(c.board()...)
 			o.AppendQEMU("-serial", "stdio",
 				"-chardev", fmt.Sprintf("socket,id=ctl,fd=%d", o.AddFile(control)), "-serial", "chardev:ctl")
-			o.AppendQEMU(c.device.args(c.vectors())...)
+			o.AppendQEMU(c.nic.args(c.vectors())...)
 			return nil
 		},
 	}
@@ -166,13 +167,18 @@ func (c *machineConfig) options(control *os.File) []qemu.Fn {
 var kernelArgs = []string{"console=ttyS0", "quiet", "loglevel=4", "panic=-1",
 	"random.trust_cpu=on", "GODEBUG=asyncpreemptoff=1"}
 
-// dieWithParent is a command in front of QEMU that has the kernel kill it when
-// this process ends.
-func dieWithParent() string {
+// wrappers are commands in front of QEMU: the kernel kills it when this process
+// ends, and it is not in our terminal's process group, so that Ctrl-C reaches us
+// and not the guest. Both are of util-linux; a system without runs QEMU bare.
+func wrappers() []string {
+	var out []string
 	if path, err := exec.LookPath("setpriv"); err == nil {
-		return path + " --pdeathsig KILL "
+		out = append(out, path, "--pdeathsig", "KILL")
 	}
-	return ""
+	if path, err := exec.LookPath("setsid"); err == nil {
+		out = append(out, path)
+	}
+	return out
 }
 
 func (c *machineConfig) board() []string {
@@ -193,10 +199,18 @@ func (c *machineConfig) vectors() int {
 	if c.emulator.Major < 8 && !c.kvm {
 		return 0
 	}
-	return 2*c.device.pairs + 2
+	return 2*c.nic.pairs + 2
 }
 
-func (d *device) args(vectors int) []string {
+// interrupts says the choice of vectors in words.
+func (c *machineConfig) interrupts() string {
+	if v := c.vectors(); v > 0 {
+		return fmt.Sprintf("%d MSI-X vectors", v)
+	}
+	return "one interrupt pin (this QEMU crashes with MSI-X and no KVM)"
+}
+
+func (d *nicConfig) args(vectors int) []string {
 	onOff := map[bool]string{false: "off", true: "on"}
 	return []string{
 		"-chardev", "socket,id=vu,abstract=on,path=" + d.socket,

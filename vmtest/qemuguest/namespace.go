@@ -178,3 +178,17 @@ func visit(f func() error) error {
 	defer ns.Close()
 	return f()
 }
+
+// CheckNamespace makes a network namespace and lets it go.
+func CheckNamespace() error { return inNewNamespace(func() error { return nil }) }
+
+// CheckTap makes a tap with two queues in a network namespace and lets both go.
+func CheckTap() error {
+	return inNewNamespace(func() error {
+		t, err := tap.Open(tap.Config{Queues: 2})
+		if err != nil {
+			return err
+		}
+		return t.Close()
+	})
+}

@@ -28,7 +28,6 @@ const (
 	phasePatience = 60 * time.Second  // between two messages, beyond what a phase takes
 	stopPatience  = 15 * time.Second  // from stop to the result
 	endPatience   = 5 * time.Second   // from the result to the end of QEMU
-	lostPatience  = 5 * time.Second   // for bytes on their way to the receiver
 	stillPatience = 5 * time.Second   // for the device's counters to stand still
 )
 
@@ -40,12 +39,22 @@ type point struct {
 	cpu      time.Duration // that this process has used
 }
 
+// device is what a session asks of the device: the counters of every data ring,
+// RX and TX of each pair in turn, and why its connection ended by itself.
+type device interface {
+	counters() []queueCount
+	failure() <-chan error
+}
+
+// lostPatience is for bytes on their way to the receiver; a test shortens it.
+var lostPatience = 5 * time.Second
+
 // session is a run from the guest's first word to its last.
 type session struct {
 	scenario *vmtest.Scenario
 	options  *vmtest.Options
 	recv     *receiver
-	back     *backend
+	back     device
 	vm       *machine
 
 	hello   proto.Message
@@ -73,13 +82,13 @@ func (s *session) run(ctx context.Context) error {
 			s.sample()
 		case msg, ok := <-s.vm.messages:
 			if !ok {
-				return s.gone()
+				return s.gone(ctx)
 			}
 			if err := s.handle(msg); err != nil {
 				return err
 			}
 			timer.Reset(s.patience())
-		case err := <-s.back.failed:
+		case err := <-s.back.failure():
 			return fmt.Errorf("device: %w; console: %s", err, s.vm.console.last(5))
 		case <-done:
 			done = nil
@@ -115,7 +124,10 @@ func (s *session) late(ctx context.Context) error {
 	return fmt.Errorf("%w %s; console: %s", ErrGuest, what, s.vm.console.last(5))
 }
 
-func (s *session) gone() error {
+func (s *session) gone(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case <-s.vm.ended:
 	case <-time.After(endPatience):
@@ -204,7 +216,7 @@ func (s *session) arrived(written []int64) ([]int64, error) {
 			return got, nil
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%w: flow %d wrote %d, %d arrived", ErrLost, missing, written[missing], got[missing])
+			return nil, fmt.Errorf("%w: flow %d wrote %d, %d arrived", ErrLost, missing, written[missing], before(got, missing))
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

@@ -166,3 +166,13 @@ func TestLargeWrites(t *testing.T) {
 		t.Errorf("the largest packets had %d bytes, want 32768 and more", got)
 	}
 }
+
+// TestOtherKernel is the same with the newer kernel, if it is here.
+func TestOtherKernel(t *testing.T) {
+	r := run(t, scenario(2, "kernel", "6.12"), qemuguest.Config{})
+	checkKicks(t, r)
+	checkBytes(t, r)
+	if !strings.HasPrefix(r.KernelVersion, "6.12.") || r.Release != vmtest.ReleaseNAPI {
+		t.Errorf("kernel %s, release %s; want 6.12 and its default, napi", r.KernelVersion, r.Release)
+	}
+}

@@ -1,0 +1,203 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/vnetbench/vnetbench/vmtest/qemuguest"
+)
+
+// Errors of Install.
+var (
+	// ErrNoAPT says that this machine has no apt-get.
+	ErrNoAPT = errors.New("no apt-get here")
+	// ErrNotRoot says that packages cannot be installed by this user.
+	ErrNotRoot = errors.New("not root")
+	// ErrNoPackage says that the machine's package sources have no such kernel.
+	ErrNoPackage = errors.New("no such kernel package")
+)
+
+// packages are the metapackages, in the order of preference, that depend on a
+// named kernel's own package, whose name changes with each update.
+var packages = map[string][]string{
+	"6.1":  {"linux-image-cloud-amd64"},
+	"6.12": {"linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64"},
+}
+
+// emulatorPackage is the package of QEMU for x86.
+const emulatorPackage = "qemu-system-x86"
+
+// system is what Install does to the machine.
+type system interface {
+	// run runs a command, its output going to w.
+	run(ctx context.Context, w io.Writer, dir, name string, args ...string) error
+	has(name string) bool    // whether a command exists
+	emulator() bool          // whether QEMU is there
+	kernel(name string) bool // whether a named kernel is there
+	root() bool
+	kernels() (dir string, err error) // where unpacked kernels go
+}
+
+// Install gets what Run finds missing and what can be had from the machine's
+// own Debian package sources: QEMU is installed, which takes root; kernels are
+// unpacked into the user's cache directory, so that the machine itself never
+// boots one of them. What is there already is left alone. Progress goes to w.
+func Install(ctx context.Context, w io.Writer) error { return install(ctx, w, machine{}) }
+
+func install(ctx context.Context, w io.Writer, s system) error {
+	var missing []string
+	for _, name := range qemuguest.Named {
+		if !s.kernel(name) {
+			missing = append(missing, name)
+		}
+	}
+	if s.emulator() && len(missing) == 0 {
+		fmt.Fprintln(w, "nothing is missing")
+		return nil
+	}
+	if !s.has("apt-get") {
+		return fmt.Errorf("%w: install %s with your package manager, and give a kernel with --kernel VMLINUZ:MODULES", ErrNoAPT, emulatorPackage)
+	}
+	if err := update(ctx, w, s); err != nil {
+		return err
+	}
+	if !s.emulator() {
+		if err := installEmulator(ctx, w, s); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, name := range missing {
+		errs = append(errs, fetchKernel(ctx, w, s, name))
+	}
+	return errors.Join(errs...)
+}
+
+// update reads the package lists anew, which only root can; without, those that
+// are there have to do.
+func update(ctx context.Context, w io.Writer, s system) error {
+	if !s.root() {
+		return nil
+	}
+	return s.run(ctx, w, "", "apt-get", "-o", "DPkg::Lock::Timeout=300", "-q", "update")
+}
+
+func installEmulator(ctx context.Context, w io.Writer, s system) error {
+	if !s.root() {
+		return fmt.Errorf("%w: `sudo apt-get install --no-install-recommends %s`", ErrNotRoot, emulatorPackage)
+	}
+	return s.run(ctx, w, "", "apt-get", "-o", "DPkg::Lock::Timeout=300", "-q", "install", "-y", "--no-install-recommends", emulatorPackage)
+}
+
+// fetchKernel unpacks a kernel's package. The directory gets its name at the
+// end, so that a half of one is never taken for a kernel.
+func fetchKernel(ctx context.Context, w io.Writer, s system, name string) error {
+	pkg, err := resolve(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	dir, err := s.kernels()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(dir, ".fetch")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	if err := s.run(ctx, w, tmp, "apt-get", "-o", "APT::Sandbox::User=root", "-q", "download", pkg); err != nil {
+		return fmt.Errorf("kernel %s: %w", name, err)
+	}
+	debs, _ := filepath.Glob(filepath.Join(tmp, "*.deb"))
+	if len(debs) != 1 {
+		return fmt.Errorf("kernel %s: apt-get download %s left %d packages, want 1", name, pkg, len(debs))
+	}
+	out := filepath.Join(tmp, "root")
+	if err := s.run(ctx, w, tmp, "dpkg-deb", "-x", debs[0], out); err != nil {
+		return fmt.Errorf("kernel %s: %w", name, err)
+	}
+	if err := os.Chmod(out, 0o755); err != nil {
+		return err
+	}
+	final := filepath.Join(dir, strings.TrimPrefix(pkg, "linux-image-"))
+	if err := os.RemoveAll(final); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "kernel %s: %s\n", name, final)
+	return os.Rename(out, final)
+}
+
+// resolve finds the package of a named kernel behind its metapackage.
+func resolve(ctx context.Context, s system, name string) (string, error) {
+	for _, meta := range packages[name] {
+		var out bytes.Buffer
+		if err := s.run(ctx, &out, "", "apt-cache", "depends", meta); err != nil {
+			continue
+		}
+		if pkg := dependency(out.String(), "linux-image-"+name+"."); pkg != "" {
+			return pkg, nil
+		}
+	}
+	return "", fmt.Errorf("%w: this machine's package sources have no %s of kernel %s; give one with --kernel VMLINUZ:MODULES",
+		ErrNoPackage, strings.Join(packages[name], " or "), name)
+}
+
+// dependency returns the first package in the output of apt-cache depends that
+// begins with prefix.
+func dependency(out, prefix string) string {
+	for line := range strings.Lines(out) {
+		_, pkg, ok := strings.Cut(line, "Depends: ")
+		if pkg = strings.TrimSpace(pkg); ok && strings.HasPrefix(pkg, prefix) {
+			return pkg
+		}
+	}
+	return ""
+}
+
+// machine is this machine.
+type machine struct{}
+
+func (machine) run(ctx context.Context, w io.Writer, dir, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, w, w
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+func (machine) has(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}
+
+func (machine) emulator() bool {
+	_, err := qemuguest.FindEmulator(context.Background())
+	return err == nil
+}
+
+func (machine) kernel(name string) bool {
+	_, err := qemuguest.CheckKernel(name)
+	return err == nil
+}
+
+func (machine) root() bool { return os.Geteuid() == 0 }
+
+func (machine) kernels() (string, error) {
+	dir, err := qemuguest.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "kernels"), nil
+}
