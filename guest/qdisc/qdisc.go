@@ -16,11 +16,24 @@
 //	}
 //	q.Release(cpu.Now())
 //	// raise the softirq if o.Resched, post the hand-off if o.Handoff
+//	// look at q.Next: a discipline that holds packets back may have set its watchdog
+//
+// When the watchdog's time comes it calls Restart, and goes on as above.
+//
+// The disciplines are also there on their own, for a router: see Disc and
+// NewDisc. What each of them does is told at its type, from the sources of v6.1
+// (6.1.192) and v6.12 (6.12.117); where the two agree, one text serves for both.
+//
+// The time that a step is called with is the time of every clock read in it. In
+// the kernel too, reads there take none in virtual time: software interrupts are
+// off from before the queue is looked at until after the driver returned
+// (__dev_queue_xmit, v6.1).
 package qdisc
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/vcpu"
@@ -54,25 +67,40 @@ type Kind uint8
 const (
 	PFIFOFast Kind = iota // three bands by TOS, drop-tail
 	NoQueue               // no queue: a packet that finds the driver stopped is dropped
+	FQ                    // fair queue with pacing
+	FQCodel               // fair queue with CoDel
+	TBF                   // token bucket
+	Netem                 // delay and rate
 )
 
 // ErrUnknownKind is returned for a name that no discipline has.
 var ErrUnknownKind = errors.New("unknown queueing discipline")
 
-var kindNames = [...]string{"pfifo_fast", "noqueue"}
+var kindNames = [...]string{"pfifo_fast", "noqueue", "fq", "fq_codel", "tbf", "netem"}
 
 // String is the discipline's name as tc(8) has it.
 func (k Kind) String() string { return kindNames[k] }
 
 // ParseKind returns the discipline called name, or an error that wraps
-// ErrUnknownKind and lists those that exist.
+// ErrUnknownKind, names the nearest and lists those that exist.
 func ParseKind(name string) (Kind, error) {
 	for i, n := range kindNames {
 		if n == name {
 			return Kind(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%w %q: there are %v", ErrUnknownKind, name, kindNames)
+	return 0, fmt.Errorf("%w %q%s: there are %s", ErrUnknownKind, name, didYouMean(name, kindNames[:]),
+		strings.Join(kindNames[:], ", "))
+}
+
+// MarshalText is the discipline's name.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText is ParseKind. A leading "mq ", which says that every transmit
+// queue has a discipline of its own, makes no difference to one of them.
+func (k *Kind) UnmarshalText(b []byte) (err error) {
+	*k, err = ParseKind(strings.TrimPrefix(string(b), "mq "))
+	return err
 }
 
 // DefaultLimit is the queue length in packets of a network device
@@ -85,9 +113,9 @@ const DefaultQuota = 64
 
 // Config describes a TxQ. The zero value is pfifo_fast of a kernel before 3.18.
 type Config struct {
-	Kind  Kind
-	Limit int // packets; 0 means DefaultLimit
-	Quota int // packets per run; 0 means DefaultQuota
+	Kind  Kind // for New: PFIFOFast or NoQueue; others have parameters, see NewFrom
+	Limit int  // for New: packets; 0 means DefaultLimit
+	Quota int  // packets per run; 0 means DefaultQuota
 	// NoBypass makes even a packet that finds the queue empty go through it, as
 	// the lockless pfifo_fast of 4.16 to 5.13 does.
 	NoBypass bool
@@ -114,7 +142,7 @@ type Stats struct {
 	Packets    uint64 // given to the driver, after segmentation
 	Bytes      uint64 // of these, with headers
 	Bypassed   uint64 // packets that found the queue empty and went around it
-	Dropped    uint64 // packets refused by a full queue, or by noqueue in front of a stopped driver
+	Dropped    uint64 // packets refused by the discipline, or by noqueue in front of a stopped driver
 	Requeued   uint64 // times the driver stopped with a packet in hand
 	Segmented  uint64 // packets cut in software
 	Contended  uint64 // packets queued because another CPU held the queue
@@ -130,10 +158,9 @@ type TxQ struct {
 	cfg   Config
 	dev   Dev
 	meter vcpu.Meter
-	pool  *skb.Pool // segments come from here
+	split splitter
 
-	bands [bands]list
-	n     int  // packets in bands
+	disc  Disc
 	batch list // dequeued, next for the driver: the kernel's gso_skb and its local list
 
 	inHand  bool // the batch's first packet was counted as requeued
@@ -143,12 +170,41 @@ type TxQ struct {
 	handoff bool // the holder was asked to come back
 }
 
-// New returns an empty queue in front of dev. Work is counted on meter; pool
-// provides the buffers of segments.
+// New returns an empty queue in front of dev, with the discipline that cfg names,
+// which is one without other parameters than a limit. Work is counted on meter;
+// pool provides the buffers of segments.
 func New(dev Dev, meter vcpu.Meter, pool *skb.Pool, cfg Config) *TxQ {
-	return &TxQ{cfg: cfg.withDefaults(), dev: dev, meter: meter, pool: pool}
+	spec := Spec{Kind: cfg.Kind, Limit: int64(cfg.withDefaults().Limit)}
+	q, err := NewFrom(dev, meter, pool, cfg, spec)
+	if err != nil {
+		panic("qdisc: a discipline with parameters needs NewFrom: " + err.Error())
+	}
+	return q
+}
+
+// NewFrom is New with the discipline that spec describes, whatever cfg.Kind and
+// cfg.Limit say. An error wraps ErrUnknownKind or ErrSpec.
+func NewFrom(dev Dev, meter vcpu.Meter, pool *skb.Pool, cfg Config, spec Spec) (*TxQ, error) {
+	d, err := NewDisc(spec, meter, pool)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Kind = d.Kind()
+	return &TxQ{cfg: cfg.withDefaults(), dev: dev, meter: meter, split: splitter{meter, pool}, disc: d}, nil
 }
 
 // Len returns the packets that wait, those in front of a stopped driver
 // included.
-func (q *TxQ) Len() int { return q.n + q.batch.n }
+func (q *TxQ) Len() int { return q.disc.Len() + q.batch.n }
+
+// Disc returns the discipline, to look at.
+func (q *TxQ) Disc() Disc { return q.disc }
+
+// Next is the time at which the watchdog of a discipline that holds packets back
+// fires, vtime.Never if it is not set. It changes with every step.
+func (q *TxQ) Next() vtime.Time { return q.disc.Next() }
+
+// Fire ends the watchdog's wait ahead of Next, at a time in the discipline's Window
+// when the CPU takes a timer interrupt anyway, and says whether it did. The
+// composer calls Restart then. At Next, Restart alone is enough.
+func (q *TxQ) Fire(now vtime.Time) bool { return q.disc.Fire(now) }

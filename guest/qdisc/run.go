@@ -11,9 +11,13 @@ import (
 type Outcome struct {
 	Sent    int  // packets the driver took in this step
 	Dropped bool // the packet given to Xmit is gone (NET_XMIT_DROP)
-	Kick    bool // notify the device now: the last packet of the step asked for it
-	Poll    bool // schedule the driver's TX poll
-	More    bool // packets wait and the driver takes them: call Run
+	// Congested: the packet given to Xmit cost packets of its flow, or is lost
+	// itself, but counts as sent (NET_XMIT_CN). A TCP sender takes both this and
+	// Dropped as a sign of congestion (tcp_enter_cwr).
+	Congested bool
+	Kick      bool // notify the device now: the last packet of the step asked for it
+	Poll      bool // schedule the driver's TX poll
+	More      bool // packets wait and the driver takes them: call Run
 	// Resched: the run used up its quota. Raise the transmit softirq on this CPU
 	// and call Restart there.
 	Resched bool
@@ -33,25 +37,27 @@ func (q *TxQ) Xmit(now vtime.Time, cpu int, p *skb.SKB) Outcome {
 		return q.xmitDirect(now, cpu, p)
 	}
 	if q.held(now, cpu) {
-		return q.contend(p)
+		return q.contend(now, p)
 	}
 	q.begin(cpu)
-	if q.Len() == 0 && !q.cfg.NoBypass {
+	if q.Len() == 0 && !q.cfg.NoBypass && q.disc.Bypass() {
 		q.Stats.Bypassed++
 		q.load(p)
 		return q.Run(now)
 	}
-	if !q.enqueue(p) {
-		o := q.Run(now)
-		o.Dropped = true
-		return o
-	}
-	return q.Run(now)
+	fate := q.enqueue(now, p)
+	o := q.Run(now)
+	o.Dropped, o.Congested = fate == Refused, fate == Congested
+	return o
 }
 
 // Restart is the transmit softirq, or the end of a hand-off: it begins a run of
-// what is queued, as after the driver woke the queue (net_tx_action, v6.1).
+// what is queued, as after the driver woke the queue or the watchdog fired
+// (net_tx_action, v6.1).
 func (q *TxQ) Restart(now vtime.Time, cpu int) Outcome {
+	if now >= q.disc.Next() {
+		q.disc.Fire(now)
+	}
 	if q.held(now, cpu) {
 		return q.handOff()
 	}
@@ -63,7 +69,7 @@ func (q *TxQ) Restart(now vtime.Time, cpu int) Outcome {
 // batch is done, or the driver stops (sch_direct_xmit and __qdisc_run, v6.1).
 func (q *TxQ) Run(now vtime.Time) Outcome {
 	var o Outcome
-	if q.batch.n == 0 && !q.dequeue() {
+	if q.batch.n == 0 && !q.dequeue(now) {
 		return o
 	}
 	for q.batch.n > 0 && !o.Kick {
@@ -108,38 +114,42 @@ func (q *TxQ) give(now vtime.Time, o *Outcome) bool {
 
 // requeue notes, once per packet, that a dequeued packet has to wait.
 func (q *TxQ) requeue() {
+	q.disc.Hold(q.batch.n)
 	if !q.inHand {
 		q.inHand = true
 		q.Stats.Requeued++
 	}
 }
 
-// dequeue loads the next batch, unless the driver is stopped or nothing waits.
-func (q *TxQ) dequeue() bool {
-	if q.n == 0 || q.dev.Stopped() {
+// dequeue loads the next batch, unless the driver is stopped or nothing leaves
+// at now.
+func (q *TxQ) dequeue(now vtime.Time) bool {
+	if q.disc.Len() == 0 || q.dev.Stopped() {
 		return false
 	}
 	room := int64(0)
 	if q.cfg.Bulk {
 		room = q.dev.BulkBytes()
 	}
-	for q.n > 0 {
-		p := q.pop()
+	for {
+		p, ok := q.disc.Dequeue(now)
+		if !ok {
+			return q.batch.n > 0
+		}
 		room -= int64(p.HdrLen + p.Len)
 		q.load(p)
 		q.quota--
 		if room <= 0 {
-			break
+			return true
 		}
 	}
-	return true
 }
 
 // load puts a packet, cut if need be, at the end of the batch.
 func (q *TxQ) load(p *skb.SKB) {
 	if q.cfg.SoftGSO && p.Segs > 1 {
 		q.Stats.Segmented++
-		q.segment(p)
+		q.split.segment(p, &q.batch)
 		return
 	}
 	q.batch.push(p)
@@ -159,12 +169,15 @@ func (q *TxQ) xmitDirect(now vtime.Time, cpu int, p *skb.SKB) Outcome {
 }
 
 // contend queues a packet of a CPU that finds another inside the queue.
-func (q *TxQ) contend(p *skb.SKB) Outcome {
+func (q *TxQ) contend(now vtime.Time, p *skb.SKB) Outcome {
 	q.Stats.Contended++
-	if !q.enqueue(p) {
+	fate := q.enqueue(now, p)
+	if fate == Refused {
 		return Outcome{Dropped: true}
 	}
-	return q.handOff()
+	o := q.handOff()
+	o.Congested = fate == Congested
+	return o
 }
 
 // handOff makes the CPU that is inside the queue come back, once.
@@ -174,28 +187,15 @@ func (q *TxQ) handOff() Outcome {
 	return o
 }
 
-// enqueue appends a packet to its band, or drops it if the queue is full.
-func (q *TxQ) enqueue(p *skb.SKB) bool {
-	if q.Len() >= q.cfg.Limit {
+// enqueue gives a packet to the discipline.
+func (q *TxQ) enqueue(now vtime.Time, p *skb.SKB) Fate {
+	q.disc.Hold(q.batch.n)
+	fate := q.disc.Enqueue(now, p)
+	if fate == Refused {
 		q.Stats.Dropped++
-		p.Free()
-		return false
 	}
-	q.bands[band(p)].push(p)
-	q.n++
 	q.Stats.BacklogMax = max(q.Stats.BacklogMax, q.Len())
-	return true
-}
-
-// pop takes the first packet of the most urgent band; one waits.
-func (q *TxQ) pop() *skb.SKB {
-	q.n--
-	for i := range q.bands {
-		if b := &q.bands[i]; b.n > 0 {
-			return b.pop()
-		}
-	}
-	panic("qdisc: the count of packets is not that of the bands")
+	return fate
 }
 
 func (q *TxQ) begin(cpu int) {

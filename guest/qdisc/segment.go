@@ -7,24 +7,30 @@ import (
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 )
 
-// segment cuts a packet into its segments at the end of the batch, as the
+// splitter cuts packets in software.
+type splitter struct {
+	meter vcpu.Meter
+	pool  *skb.Pool // segments come from here
+}
+
+// segment cuts a packet into its segments at the end of a list, as the
 // kernel does for a device without TSO (tcp_gso_segment, v6.1). The owner's
 // charge moves to the segments, shared out so that the sum stays. PSH and FIN
 // stay on the last segment, CWR on the first.
-func (q *TxQ) segment(p *skb.SKB) {
-	q.meter.Charge(vcpu.OpSegment, int64(p.Segs))
+func (c splitter) segment(p *skb.SKB, to *list) {
+	c.meter.Charge(vcpu.OpSegment, int64(p.Segs))
 	var (
 		truesize = p.TrueSize
 		cut      = cutter{src: p}
 	)
 	for i := range p.Segs {
-		s := q.pool.Get()
+		s := c.pool.Get()
 		n := min(p.GSOSize, p.Len-i*p.GSOSize)
 		share := truesize / (p.Segs - i)
 		truesize -= share
 		cut.next(s, n)
 		inherit(s, p, i, n, share)
-		q.batch.push(s)
+		to.push(s)
 	}
 	p.Owner = nil // its charge lives on in the segments
 	p.Free()
