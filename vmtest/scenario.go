@@ -39,9 +39,11 @@ type Scenario struct {
 	GSO        bool              `json:"gso"`
 	Qdisc      string            `json:"qdisc"`
 	CC         string            `json:"cc"`
-	Sysctl     map[string]string `json:"sysctl"` // sysctls by their name, tcp_limit_output_bytes and so on
-	TCP        map[string]string `json:"tcp"`    // switches of the kernel's TCP, by name
-	Driver     map[string]string `json:"driver"` // switches of the kernel's virtio-net driver, by name
+	Sysctl     map[string]string `json:"sysctl"`         // sysctls by their name, tcp_limit_output_bytes and so on
+	TCP        map[string]string `json:"tcp"`            // switches of the kernel's TCP, by name
+	Driver     map[string]string `json:"driver"`         // switches of the kernel's virtio-net driver, by name
+	HZ         int               `json:"hz"`             // clock ticks per second; 0: 250
+	MaxHeader  int               `json:"max_tcp_header"` // MAX_TCP_HEADER of the build in bytes; 0: a distribution's
 	GuestCPU   string            `json:"guest_cpu"`
 
 	// The traffic.
@@ -56,6 +58,9 @@ type Scenario struct {
 	Pacing   ByteRate      `json:"pacing_bytes_per_s"` // SO_MAX_PACING_RATE
 	Duration time.Duration `json:"duration_ns"`        // measured time, after WarmUp
 	WarmUp   time.Duration `json:"warmup_ns"`
+	Drain    bool          `json:"drain"`     // run on, unmeasured, until all has arrived
+	PreGap   time.Duration `json:"pregap_ns"` // see Key pregap
+	PreGap2  time.Duration `json:"pregap2_ns"`
 	Seed     uint64        `json:"seed"`
 
 	// Sizes.
@@ -67,11 +72,26 @@ type Scenario struct {
 	NIC        NICConfig `json:"nic"`
 
 	// The device, the host and the network.
+	Topology string         `json:"topology"` // TopologyVirtio or TopologyVeth
+	Router   RouterConfig   `json:"router"`
 	Policy   string         `json:"policy"`
 	Host     HostConfig     `json:"host"`
 	Link     LinkConfig     `json:"link"`
 	Receiver ReceiverConfig `json:"receiver"`
 	Trace    TraceConfig    `json:"trace"`
+}
+
+// Topologies of the network around the sender.
+const (
+	TopologyVirtio = "virtio" // a virtio-net device, a host, and a link
+	TopologyVeth   = "veth"   // no device: namespaces A, R and B of one guest, joined by pairs of veth
+)
+
+// RouterConfig is the namespace R of TopologyVeth: its queueing disciplines, as
+// the key qdisc writes them.
+type RouterConfig struct {
+	Forward string `json:"fwd"` // towards the receiver
+	Reverse string `json:"rev"` // towards the sender
 }
 
 // RingConfig is the kind and size of the data rings.
@@ -142,6 +162,7 @@ func Default() Scenario {
 		Duration: 20 * time.Millisecond, WarmUp: 5 * time.Millisecond, Seed: 1,
 		IP: 4, MTU: 1500, GSOMaxSize: 65536, GSOMaxSegs: 65535,
 		NIC: NICConfig{TSOMaxSize: 65536}, Policy: "none",
+		Topology: TopologyVirtio, Router: RouterConfig{Forward: "noqueue", Reverse: "noqueue"},
 		Host:     HostConfig{Model: "calibrated"},
 		Link:     LinkConfig{Delay: 2 * time.Microsecond},
 		Receiver: ReceiverConfig{Rmem: 6 << 20, GRO: true},

@@ -15,8 +15,10 @@ func (s *Scenario) Validate() error {
 		return fmt.Errorf("mss: %d and %d bytes of headers do not fit mtu %d; set mtu to %d or more", s.MSS, s.ipHeader()+32, s.MTU, s.MSS+s.ipHeader()+32)
 	case s.EffectiveMSS() < 88:
 		return fmt.Errorf("mss: %d is below the kernel's least of 88", s.EffectiveMSS())
-	case s.Duration <= 0:
-		return fmt.Errorf("duration: 0 measures nothing; write a time such as 20ms")
+	case s.Duration <= 0 && s.Total == 0:
+		return fmt.Errorf("duration: 0 measures nothing; write a time such as 20ms, or set bytes")
+	case s.PreGap2 > 0 && s.PreGap == 0:
+		return fmt.Errorf("pregap2: it needs a pregap")
 	case len(s.PerFlow) > s.Flows:
 		return fmt.Errorf("flow.%d: there are only %d flows; raise flows", len(s.PerFlow)-1, s.Flows)
 	}

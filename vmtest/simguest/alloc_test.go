@@ -13,6 +13,7 @@ import (
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	for _, set := range [][2]string{{"queue_pairs", "1"}, {"queue_pairs", "2"}, {"kernel", "3.8"}, {"write", "64k"}, {"tso", "off"}} {
 		s := vmtest.Default()
+		s.Duration = time.Hour
 		if err := s.Set(set[0], set[1]); err != nil {
 			t.Fatal(err)
 		}

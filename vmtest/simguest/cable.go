@@ -229,10 +229,8 @@ func (e *endpoint) drain(now vtime.Time) {
 	e.timer.Set(e.rcv.Next())
 }
 
-// answer builds an ACK's frame and puts it on the link back.
+// answer builds an ACK's headers and sends it back.
 func (c *cable) answer(now vtime.Time, k *conn, a *link.Ack) {
-	p := c.take()
-	p.flow, p.ack = int32(k.id), a.Ack
 	f := &c.spec
 	f.DstPort, f.Seq, f.Ack, f.Flags = k.data.SrcPort, 1, frame.Seq(a.Ack), skb.ACK
 	if a.ECE {
@@ -243,20 +241,7 @@ func (c *cable) answer(now vtime.Time, k *conn, a *link.Ack) {
 		c.sacks[i] = frame.SACKBlock{Start: frame.Seq(a.Sacks[i].Start), End: frame.Seq(a.Sacks[i].End)}
 	}
 	f.SACK = c.sacks[:a.NSacks]
-	c.dispatch(now, p, f)
-}
-
-// dispatch puts a packet for the guest on the link back.
-func (c *cable) dispatch(now vtime.Time, p *ackPacket, f *frame.TCPSpec) {
-	p.n = len(frame.AppendTCP(p.buf[:0], f))
-	_, at, fate := c.back.Send(now, int64(p.n)+wireExtra)
-	if fate != link.Arrives {
-		c.put(p)
-		return
-	}
-	p.at = at
-	c.acks.push(p)
-	c.rearmAcks()
+	c.w.lower.answer(now, k, a.Ack, f)
 }
 
 // acked is an ACK that the device has delivered.

@@ -44,11 +44,13 @@ type conn struct {
 	hash  uint32        // of the direction that sends
 	queue int           // transmit queue of the last packet, -1 before the first
 
-	left    int   // bytes of the current write that are not accepted yet
-	written int64 // accepted in all
-	resume  bool  // the current write goes on after a sleep
-	asleep  bool  // the program sleeps for send buffer space
-	space   bool  // space came up while the write was still running
+	intro   int        // writes of the pregap's start that were made
+	until   vtime.Time // when the program ends; 0 before it has looked at the clock
+	left    int        // bytes of the current write that are not accepted yet
+	written int64      // accepted in all
+	resume  bool       // the current write goes on after a sleep
+	asleep  bool       // the program sleeps for send buffer space
+	space   bool       // space came up while the write was still running
 	closed  bool
 
 	open    bool          // the connection is established
@@ -104,7 +106,6 @@ func newConn(w *world, id int) (*conn, error) {
 	k.connect, k.app, k.tsq, k.expired = connectTask{k}, appTask{k}, tsqTask{k}, timerTask{k}
 	k.start, k.alarm, k.timer = w.loop.NewTimer(k, evStart), w.loop.NewTimer(k, evAlarm), w.loop.NewTimer(k, evTimer)
 	k.chance = sim.NewRand(w.s.Seed, "program "+strconv.Itoa(id))
-	k.left = int(k.f.Write)
 	k.start.Set(vtime.Time(k.f.Start))
 	return k, nil
 }
@@ -140,77 +141,6 @@ func (k *conn) Run(now vtime.Time, arg uint64) {
 	}
 }
 
-// Run is one pass of the program: one write, and what follows it.
-func (k *appTask) Run(c *vcpu.CPU) {
-	if k.slept {
-		c.Charge(vcpu.OpWake, 1)
-		k.slept = false
-	}
-	if k.f.Think > 0 && !k.resume {
-		c.ReadClock() // the test for the end
-	}
-	k.work(c)
-	k.write()
-	switch {
-	case k.left > 0: // the write sleeps, or goes on
-		k.asleep = !k.space
-		if k.space {
-			k.again(c)
-		}
-	case k.f.Total > 0 && k.written >= int64(k.f.Total):
-		k.closed = true
-		k.sock.Close()
-	default:
-		k.left = k.size()
-		k.rest(c)
-	}
-	k.settle()
-}
-
-// work is the program's own time before a write. That no two passes take the
-// same keeps the guest from falling into step with the host.
-func (k *conn) work(c *vcpu.CPU) {
-	if d := k.w.cost.work; d > 0 && !k.resume {
-		c.Spend(d/2 + k.chance.Duration(d))
-	}
-}
-
-func (k *conn) write() {
-	var fl tcp.WriteFlags
-	if k.resume {
-		fl |= tcp.Continue
-	}
-	if k.w.s.More {
-		fl |= tcp.More
-	}
-	k.space = false
-	n := k.sock.Write(k.left, fl)
-	k.left -= n
-	k.written += int64(n)
-	k.resume = k.left > 0
-}
-
-// size is the length of the next write.
-func (k *conn) size() int {
-	n := int64(k.f.Write)
-	if k.f.Total > 0 {
-		n = min(n, int64(k.f.Total)-k.written)
-	}
-	return int(n)
-}
-
-// rest is what the program does between two writes: it sleeps to an absolute
-// time after a reading of the clock, or not at all.
-func (k *conn) rest(c *vcpu.CPU) {
-	if k.f.Think == 0 {
-		k.again(c)
-		return
-	}
-	k.alarm.Set(c.ReadClock().Add(k.f.Think))
-}
-
-func (k *conn) again(c *vcpu.CPU) { k.cpu.post(c.Now(), vcpu.Process, &k.app) }
-
 // settle sets the socket's timer after anything that may have moved it, and
 // looks at its window.
 func (k *conn) settle() { k.timer.Set(k.sock.Next()) }
@@ -226,14 +156,4 @@ func (k *tsqTask) Run(c *vcpu.CPU) {
 func (k *timerTask) Run(c *vcpu.CPU) {
 	k.sock.Timer(c.Now())
 	k.settle()
-}
-
-// wakeWriter lets a program that slept for space go on.
-func (k *conn) wakeWriter() {
-	if !k.asleep {
-		k.space = true
-		return
-	}
-	k.asleep, k.slept = false, true
-	k.cpu.post(k.w.now(), vcpu.Process, &k.app)
 }

@@ -38,10 +38,7 @@ func (w *world) send(k *conn, p *skb.SKB) bool {
 	k.data.Absent = int(p.Len)
 	p.HdrLen = int32(len(frame.AppendTCP(p.Hdr[:0], &k.data)))
 	p.Hash = k.hash
-	k.queue = w.pickQueue(k, p)
-	p.Queue = int32(k.queue)
-	w.rec.qdisc(w.now(), p)
-	return w.txqs[k.queue].xmit(p)
+	return w.lower.transmit(k, p)
 }
 
 // pickQueue is the queue of the flow's next packet: fixed by the scenario, or
@@ -65,9 +62,11 @@ func (w *world) WriteSpace(s *tcp.Sock) { w.conns[s.Flow()].wakeWriter() }
 
 // Receive is a frame that the driver took off its ring: an ACK of one of the
 // flows.
-func (w *world) Receive(now vtime.Time, f *driver.Frame) {
+func (w *world) Receive(now vtime.Time, f *driver.Frame) { w.input(now, f.Parts[0]) }
+
+// input is TCP's input of a frame to one of the flows.
+func (w *world) input(now vtime.Time, b []byte) {
 	var in frame.Info
-	b := f.Parts[0]
 	if !frame.Parse(b, &in) || in.Proto != frame.ProtoTCP {
 		return
 	}

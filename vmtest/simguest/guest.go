@@ -95,6 +95,9 @@ func (*Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (*vm
 func (w *world) measure(ctx context.Context, warm vtime.Time, progress func(vmtest.Progress)) (*vmtest.Run, error) {
 	from := w.snapshot()
 	last := from
+	if w.s.Duration == 0 {
+		return w.untilDone(ctx, from, progress)
+	}
 	end := warm.Add(w.s.Duration)
 	var series []vmtest.Sample
 	var err error
@@ -107,7 +110,38 @@ func (w *world) measure(ctx context.Context, warm vtime.Time, progress func(vmte
 	}
 	r := w.run(from, last)
 	r.Series = series
+	if w.s.Drain && err == nil {
+		err = w.drain(ctx, progress)
+		hash := w.rec.hash.Hex()
+		r.TraceHash = &hash
+	}
 	return r, err
+}
+
+// maxUntilDone bounds a run that its flows' bytes end.
+const maxUntilDone = vtime.Time(1000 * time.Second)
+
+// untilDone runs until every flow's bytes have arrived.
+func (w *world) untilDone(ctx context.Context, from snapshot, progress func(vmtest.Progress)) (*vmtest.Run, error) {
+	err := w.drain(ctx, progress)
+	return w.run(from, w.snapshot()), err
+}
+
+// drain runs until every program has ended and all it wrote has arrived.
+func (w *world) drain(ctx context.Context, progress func(vmtest.Progress)) (err error) {
+	for start := w.loop.Now(); err == nil && !w.finished() && w.loop.Next() < maxUntilDone; {
+		err = w.advance(ctx, "drain", start, w.loop.Now()+slice, progress)
+	}
+	return err
+}
+
+func (w *world) finished() bool {
+	for _, k := range w.conns {
+		if !k.drained() {
+			return false
+		}
+	}
+	return true
 }
 
 func sample(from, to *snapshot) vmtest.Sample {

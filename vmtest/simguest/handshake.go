@@ -64,13 +64,11 @@ func (k *conn) options(syn bool) {
 
 // accept answers a SYN.
 func (c *cable) accept(now vtime.Time, k *conn) {
-	p := c.take()
-	p.flow, p.ack = int32(k.id), 1
 	f := c.spec
 	f.DstPort, f.Seq, f.Ack, f.Flags = k.data.SrcPort, 0, 1, skb.SYN|skb.ACK
 	f.Window, f.TSVal, f.TSEcr = uint16(c.window()), tsMillis(now), tsMillis(now)
 	f.MSS, f.HasWScale, f.WScale, f.SACKPermitted = uint16(c.w.s.EffectiveMSS()+12), true, c.wscale, true
-	c.dispatch(now, p, &f)
+	c.w.lower.answer(now, k, 1, &f)
 }
 
 // established handles a SYN-ACK that the driver received.

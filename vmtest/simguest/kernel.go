@@ -27,7 +27,10 @@ func kernelConfig(s *vmtest.Scenario) (tcp.Config, error) {
 			return tcp.Config{}, fmt.Errorf("sysctl.%s: %w", name, err)
 		}
 	}
-	c := k.Config()
+	c := tcp.Config{Switches: k.Switches, Sysctl: k.Sysctl, MaxHdr: k.MaxHdr, HZ: uint32(s.HZ)}
+	if s.MaxHeader > 0 {
+		c.MaxHdr = uint32(s.MaxHeader)
+	}
 	c.IPv6, c.MSS = s.IP == 6, uint32(s.EffectiveMSS())
 	c.CanGSO = s.TSO || s.GSO
 	c.GSOMaxSize = uint32(min(s.GSOMaxSize, s.NIC.TSOMaxSize))
@@ -72,6 +75,14 @@ func releaseOf(s *vmtest.Scenario, sw driver.Switches) (string, error) {
 	return vmtest.ReleaseOrphan, nil
 }
 
+// releaseName says in the scenario's words when a driver lets go of packets.
+func releaseName(c driver.Config) string {
+	if c.NAPI {
+		return vmtest.ReleaseNAPI
+	}
+	return vmtest.ReleaseOrphan
+}
+
 // napiByDefault reports whether a release loads virtio_net with napi_tx on: the
 // default changed in v5.3 (commit 31c03aef9bc2).
 func napiByDefault(release string) bool {
@@ -95,14 +106,11 @@ func offered(s *vmtest.Scenario) virtio.Features {
 	return f
 }
 
-func qdiscConfig(s *vmtest.Scenario) (qdisc.Config, error) {
-	kind, err := qdisc.ParseKind(s.Qdisc)
+func qdiscConfig(s *vmtest.Scenario) (qdisc.Config, qdisc.Spec, error) {
+	spec, err := qdisc.ParseSpec(s.Qdisc)
 	if err != nil {
-		return qdisc.Config{}, fmt.Errorf("qdisc: %w", err)
+		return qdisc.Config{}, spec, fmt.Errorf("qdisc: %w", err)
 	}
 	sw, err := driver.Release(s.Kernel)
-	if err != nil {
-		return qdisc.Config{}, err
-	}
-	return qdisc.Config{Kind: kind, Bulk: sw.XmitMore, SoftGSO: !s.TSO}, nil
+	return qdisc.Config{Bulk: sw.XmitMore, SoftGSO: !s.TSO}, spec, err
 }

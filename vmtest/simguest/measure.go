@@ -1,27 +1,16 @@
 package simguest
 
 import (
-	"time"
-
-	"github.com/vnetbench/vnetbench/guest/driver"
 	"github.com/vnetbench/vnetbench/guest/tcp"
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
-	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
 
-// snapshot is every counter of a world at one time.
-type snapshot struct {
-	at    vtime.Time
-	tx    []netdev.Stats
-	rx    []netdev.Stats
-	ctrl  netdev.Stats
-	stats []driver.Stat
+// guestCount is the part of a snapshot that every topology has.
+type guestCount struct {
 	usage vcpu.Usage
-	busy  time.Duration // of the workers
 	flows []flowCount
-	sums  tcp.Counters
 }
 
 type flowCount struct {
@@ -30,18 +19,13 @@ type flowCount struct {
 }
 
 func (w *world) snapshot() snapshot {
-	s := snapshot{at: w.loop.Now(), ctrl: w.dev.Ctrl().Snapshot(), stats: w.net.Stats()}
-	for i, k := range w.workers {
-		p := w.dev.Pair(i)
-		s.tx, s.rx = append(s.tx, p.TX.Snapshot()), append(s.rx, p.RX.Snapshot())
-		s.busy += k.busy
-	}
+	s := snapshot{at: w.loop.Now()}
+	w.lower.count(&s)
 	for _, c := range w.cpus {
-		s.usage = s.usage.Add(c.Usage())
+		s.guest.usage = s.guest.usage.Add(c.Usage())
 	}
 	for _, k := range w.conns {
-		f := flowCount{w.cable.received(k), k.sock.Info()}
-		s.flows = append(s.flows, f)
+		s.guest.flows = append(s.guest.flows, flowCount{w.cable.received(k), k.sock.Info()})
 	}
 	return s
 }
@@ -78,7 +62,7 @@ func (c *cwndCount) mode() int64 {
 func (w *world) run(from, to snapshot) *vmtest.Run {
 	exit, irq := float64(w.cost.cpu.Picos(vcpu.OpKick))/1000, float64(w.cost.cpu.Picos(vcpu.OpIRQ))/1000
 	r := &vmtest.Run{
-		Kernel: w.s.Kernel, KernelVersion: w.s.Kernel, Release: w.release(), Remedies: w.s.Remedies,
+		Kernel: w.s.Kernel, KernelVersion: w.s.Kernel, Release: w.lower.release(), Remedies: w.s.Remedies,
 		Policy: w.s.Policy, QueuePairs: w.s.QueuePairs, Write: int64(w.s.Write), MSS: w.s.EffectiveMSS(),
 		DurationNs: int64(to.at.Sub(from.at)), GuestCounters: w.guestCounters(from, to),
 		CostOffset: map[string]float64{}, Series: []vmtest.Sample{}, Warnings: []string{},
@@ -96,7 +80,7 @@ func (w *world) run(from, to snapshot) *vmtest.Run {
 	ctrl.Sub(&from.ctrl)
 	r.Queues = append(r.Queues, vmtest.NewQueue(0, netdev.DirCtrl, &ctrl, exit, irq))
 	r.Totals = vmtest.NewTotals(&tx, &rx, exit, irq)
-	guest := vmtest.PerMB(float64(to.usage.Sub(from.usage).Total()), r.Totals.Bytes)
+	guest := vmtest.PerMB(float64(to.guest.usage.Sub(from.guest.usage).Total()), r.Totals.Bytes)
 	host := vmtest.PerMB(float64(to.busy-from.busy), r.Totals.Bytes)
 	r.Totals.GuestNsPerMB, r.Totals.HostNsPerMB = &guest, &host
 	w.flows(r, from, to)
@@ -105,24 +89,16 @@ func (w *world) run(from, to snapshot) *vmtest.Run {
 	return r
 }
 
-// release is what the driver does with packets, in the scenario's words.
-func (w *world) release() string {
-	if w.net.Config().NAPI {
-		return vmtest.ReleaseNAPI
-	}
-	return vmtest.ReleaseOrphan
-}
-
 func (w *world) flows(r *vmtest.Run, from, to snapshot) {
 	r.Flows = []vmtest.Flow{}
 	seconds := to.at.Sub(from.at).Seconds()
 	for i, k := range w.conns {
-		got := to.flows[i].received - from.flows[i].received
-		info := &to.flows[i].info
-		written, received := k.written, to.flows[i].received
+		got := to.guest.flows[i].received - from.guest.flows[i].received
+		info := &to.guest.flows[i].info
+		written, received := k.written, to.guest.flows[i].received
 		f := vmtest.Flow{
 			Flow: i, Queue: max(k.queue, 0), Bytes: got, Cwnd: k.cwnd.mode(), CwndLast: int64(info.Cwnd),
-			RTTus: float64(info.SRTTUs), Retrans: int64(info.Counters.RetransPkts - from.flows[i].info.Counters.RetransPkts),
+			RTTus: float64(info.SRTTUs), Retrans: int64(info.Counters.RetransPkts - from.guest.flows[i].info.Counters.RetransPkts),
 			SentBytes: &written, RecvBytes: &received,
 		}
 		if seconds > 0 {
@@ -144,8 +120,8 @@ func (w *world) guestCounters(from, to snapshot) map[string]float64 {
 	for i, s := range to.stats {
 		out[s.Name] = float64(s.Value - from.stats[i].Value)
 	}
-	for i := range to.flows {
-		a, b := &to.flows[i].info.Counters, &from.flows[i].info.Counters
+	for i := range to.guest.flows {
+		a, b := &to.guest.flows[i].info.Counters, &from.guest.flows[i].info.Counters
 		out["TCPAutoCorking"] += float64(a.Autocork - b.Autocork)
 		out["tsq_throttled"] += float64(a.Throttled - b.Throttled)
 		out["tso_deferred"] += float64(a.Deferred - b.Deferred)
@@ -157,7 +133,7 @@ func (w *world) guestCounters(from, to snapshot) map[string]float64 {
 			}
 		}
 	}
-	usage := to.usage.Sub(from.usage)
+	usage := to.guest.usage.Sub(from.guest.usage)
 	for op, n := range usage.Ops {
 		if n > 0 {
 			out["cpu_"+vcpu.Op(op).String()] = float64(n)

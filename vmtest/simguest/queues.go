@@ -11,6 +11,7 @@ type ackPacket struct {
 	at   vtime.Time // arrival at the host
 	flow int32
 	ack  uint32
+	syn  bool // a SYN-ACK
 	n    int
 	buf  [128]byte
 	next *ackPacket

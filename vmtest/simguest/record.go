@@ -17,6 +17,9 @@ type recorder struct {
 	hash sim.Hash
 	at   string
 	out  *vmtest.TraceWriter // nil: no trace
+
+	started bool       // a packet was written
+	base    vtime.Time // its time, from which all others count
 }
 
 // Kinds of events in the hash.
@@ -40,7 +43,7 @@ func (r *recorder) skb(at string, now vtime.Time, p *skb.SKB) {
 	if r.out == nil || r.at != at {
 		return
 	}
-	r.out.Packet(vmtest.TracePacket{TNs: int64(now), Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Len: int(p.Len), Flags: p.Flags})
+	r.out.Packet(vmtest.TracePacket{TNs: r.since(now), Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Len: int(p.Len), Flags: p.Flags})
 }
 
 func (r *recorder) qdisc(now vtime.Time, p *skb.SKB) { r.skb("qdisc", now, p) }
@@ -58,8 +61,24 @@ func (r *recorder) outgoing(at string, now vtime.Time, o *outgoing) {
 	if r.out == nil || r.at != at {
 		return
 	}
-	r.out.Packet(vmtest.TracePacket{TNs: int64(now), Flow: int(o.flow), Seq: uint32(o.info.Seq),
+	r.out.Packet(vmtest.TracePacket{TNs: r.since(now), Flow: int(o.flow), Seq: uint32(o.info.Seq),
 		AckNo: uint32(o.info.Ack), Len: o.payload(), Flags: o.info.Flags})
+}
+
+// dataSKB records a packet that leaves the sender's namespace, ackSKB one that
+// reaches it.
+func (r *recorder) dataSKB(now vtime.Time, p *skb.SKB) {
+	r.hash.Event(now, hashData, uint32(p.Flow), uint64(p.Seq)<<32|uint64(p.Len))
+	if r.out != nil {
+		r.out.Packet(vmtest.TracePacket{TNs: r.since(now), Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Len: int(p.Len), Flags: p.Flags})
+	}
+}
+
+func (r *recorder) ackSKB(now vtime.Time, p *skb.SKB) {
+	r.hash.Event(now, hashAck, uint32(p.Flow), uint64(p.Ack))
+	if r.out != nil {
+		r.out.Packet(vmtest.TracePacket{TNs: r.since(now), Ack: true, Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Flags: p.Flags})
+	}
 }
 
 // ack records an ACK that was delivered to the guest.
@@ -68,7 +87,19 @@ func (r *recorder) ack(now vtime.Time, a *ackPacket) {
 	if r.out == nil {
 		return
 	}
-	r.out.Packet(vmtest.TracePacket{TNs: int64(now), Ack: true, Flow: int(a.flow), Seq: 1, AckNo: a.ack, Flags: skb.ACK})
+	p := vmtest.TracePacket{TNs: r.since(now), Ack: true, Flow: int(a.flow), Seq: 1, AckNo: a.ack, Flags: skb.ACK}
+	if a.syn {
+		p.Seq, p.Flags = 0, skb.SYN|skb.ACK
+	}
+	r.out.Packet(p)
+}
+
+// since is the time since the first packet of the trace, which is a SYN.
+func (r *recorder) since(now vtime.Time) int64 {
+	if !r.started {
+		r.started, r.base = true, now
+	}
+	return int64(now.Sub(r.base))
 }
 
 // tracedDev records what a queueing discipline gives to the driver.

@@ -158,7 +158,7 @@ func TestRefuses(t *testing.T) {
 		{[]string{"host=fats"}, `"fast"`},
 		{[]string{"host=./nowhere.toml"}, "nowhere.toml"},
 		{[]string{"guest_cpu=fre"}, `"free"`},
-		{[]string{"qdisc=fq"}, "pfifo_fast"},
+		{[]string{"qdisc=pfifo"}, "pfifo_fast"},
 		{[]string{"cc=vegas"}, "cubic"},
 		{[]string{"policy=hold:packets=4"}, "time="},
 		{[]string{"receiver.kernel=new"}, "receiver.kernel"},

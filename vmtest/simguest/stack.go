@@ -2,6 +2,7 @@ package simguest
 
 import (
 	"github.com/vnetbench/vnetbench/guest/qdisc"
+	"github.com/vnetbench/vnetbench/guest/sim"
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
@@ -15,6 +16,7 @@ type txQueue struct {
 	index int
 	cpu   *processor // of its interrupts
 	q     *qdisc.TxQ
+	wait  sim.Timer // the discipline holds packets back
 
 	irq     txIRQ
 	poll    txPoll
@@ -31,7 +33,14 @@ type (
 func newTxQueue(w *world, i int, cpu *processor, q *qdisc.TxQ) *txQueue {
 	t := &txQueue{w: w, index: i, cpu: cpu, q: q}
 	t.irq, t.poll, t.restart = txIRQ{t}, txPoll{t}, txRestart{t}
+	t.wait = w.loop.NewTimer(t, 0)
 	return t
+}
+
+// Run is the watchdog of the queueing discipline.
+func (t *txQueue) Run(now vtime.Time, _ uint64) {
+	t.q.Fire(now)
+	t.cpu.post(now, vcpu.SoftIRQ, &t.restart)
 }
 
 // xmit is dev_queue_xmit on the current CPU. It reports false if the packet was
@@ -66,6 +75,7 @@ func (t *txQueue) carry(o qdisc.Outcome) {
 		return
 	}
 	t.q.Release(cpu.Now())
+	t.wait.Set(t.q.Next())
 	if o.Resched {
 		cpu.post(cpu.Now(), vcpu.SoftIRQ, &t.restart)
 	}

@@ -40,6 +40,7 @@ type world struct {
 	workers []*worker
 	conns   []*conn
 	cable   *cable
+	lower   lower
 
 	cur  *processor // whose task runs
 	fail error      // the first thing that must not happen
@@ -63,7 +64,7 @@ func newWorld(s vmtest.Scenario, scale map[string]float64, trace io.Writer) (*wo
 		w.cpus = append(w.cpus, newProcessor(w, i))
 	}
 	w.cur = w.cpus[0]
-	for _, step := range []func() error{w.newKernel, w.newDevice, w.newGuestNet, w.attach, w.newConns} {
+	for _, step := range []func() error{w.newKernel, w.newLower, w.newConns} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -76,6 +77,20 @@ func (w *world) newKernel() error {
 	cfg, err := kernelConfig(&w.s)
 	w.kernel = cfg
 	return err
+}
+
+// newLower makes what the topology has below TCP.
+func (w *world) newLower() error {
+	if w.s.Topology == vmtest.TopologyVeth {
+		return w.newVeth()
+	}
+	w.lower = virtioLower{w}
+	for _, step := range []func() error{w.newDevice, w.newGuestNet, w.attach} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newDevice makes the device with one worker for each pair.
@@ -115,14 +130,18 @@ func (w *world) newGuestNet() error {
 	if w.net, err = driver.New(w.mem, driver.NewLayout(guestBase, size), w, cfg); err != nil {
 		return err
 	}
-	qcfg, err := qdiscConfig(&w.s)
+	qcfg, spec, err := qdiscConfig(&w.s)
 	if err != nil {
 		return err
 	}
 	w.picker = driver.Picker{Steering: cfg.Switches.Steering, CPUs: len(w.cpus), MaxPairs: w.s.QueuePairs, Pairs: w.s.QueuePairs}
 	for i := range w.s.QueuePairs {
 		cpu := w.cpus[i%len(w.cpus)]
-		w.txqs = append(w.txqs, newTxQueue(w, i, cpu, qdisc.New(w.rec.dev(w.net.TX(i)), w, &w.pool, qcfg)))
+		q, err := qdisc.NewFrom(w.rec.dev(w.net.TX(i)), w, &w.pool, qcfg, spec)
+		if err != nil {
+			return fmt.Errorf("qdisc: %w", err)
+		}
+		w.txqs = append(w.txqs, newTxQueue(w, i, cpu, q))
 		w.rxqs = append(w.rxqs, newRxQueue(w, i, cpu))
 	}
 	return nil
