@@ -205,7 +205,7 @@ func (s *Sock) congestion(st *ackState) {
 	smp.Acked, smp.RTT, smp.Losses = delivered, st.rttUs, losses
 	smp.PriorFlight, smp.Rate = st.priorFlight, s.dlv.rs
 	if s.rateCC != nil {
-		s.pacingRate = min(s.rateCC.OnRate(&s.win, smp), s.cfg.MaxPacingRate)
+		s.win.Pacing = min(s.rateCC.OnRate(&s.win, smp), s.cfg.MaxPacingRate)
 		return
 	}
 	if s.reducing() {
@@ -228,7 +228,7 @@ func (s *Sock) sample() *cc.Sample {
 	p.InFlight, p.PriorFlight = s.inFlight(), s.inFlight()
 	p.LastSend = s.lsndtime
 	p.MSS, p.GSOMaxSize = s.mss, s.gsoMax
-	p.PacingRate, p.Paced = s.pacingRate, s.cfg.Pacing != PacingNone
+	p.PacingRate, p.Paced = s.win.Pacing, s.cfg.Pacing != PacingNone
 	p.CwndLimited = false
 	p.DeliveredAll = s.dlv.total
 	return p

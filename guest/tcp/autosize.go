@@ -18,7 +18,7 @@ func (s *Sock) maxSegs(mss uint32) (uint32, Rule) {
 // the sysctl's.
 func (s *Sock) tsoFloor() uint32 {
 	if s.rateCC != nil {
-		return s.rateCC.MinTSOSegs(s.pacingRate)
+		return s.rateCC.MinTSOSegs(s.win.Pacing)
 	}
 	return uint32(s.cfg.Sysctl.MinTSOSegs)
 }
@@ -27,7 +27,7 @@ func (s *Sock) tsoFloor() uint32 {
 // pacing rate. Since v5.18 a short round trip adds to that, because losses are
 // repaired sooner there (tcp_tso_autosize).
 func (s *Sock) autosize(mss, floor uint32) uint32 {
-	bytes := s.pacingRate >> s.pacingShift
+	bytes := s.win.Pacing >> s.pacingShift
 	room := uint64(s.gsoRoom())
 	if s.cfg.Switches.Autosize == AutosizeRTT {
 		if r := s.minRTT.value() >> uint(s.cfg.Sysctl.TSORTTLog); r < 32 {

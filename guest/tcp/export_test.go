@@ -8,7 +8,7 @@ func (s *Sock) SetCwnd(cwnd, ssthresh uint32) {
 
 // SetRate fixes what autosizing looks at.
 func (s *Sock) SetRate(rate uint64, minRTTUs uint32) {
-	s.pacingRate = rate
+	s.win.Pacing = rate
 	s.minRTT.reset(0, minRTTUs)
 }
 

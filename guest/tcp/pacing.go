@@ -10,17 +10,17 @@ func (s *Sock) updateRate() {
 	case RateNone:
 		return
 	case RateJiffies:
-		s.pacingRate = s.rateJiffies(win)
+		s.win.Pacing = s.rateJiffies(win)
 	case RateFixed:
-		s.pacingRate = s.ratePercent(win, 200)
+		s.win.Pacing = s.ratePercent(win, 200)
 	default:
 		ratio := s.cfg.Sysctl.PacingCARatio
 		if s.win.Cwnd < s.win.Ssthresh/2 {
 			ratio = s.cfg.Sysctl.PacingSSRatio
 		}
-		s.pacingRate = s.ratePercent(win, uint64(ratio))
+		s.win.Pacing = s.ratePercent(win, uint64(ratio))
 	}
-	s.pacingRate = min(s.pacingRate, s.cfg.MaxPacingRate)
+	s.win.Pacing = min(s.win.Pacing, s.cfg.MaxPacingRate)
 }
 
 // ratePercent is a share, in percent, of the window per smoothed round trip.
@@ -60,7 +60,7 @@ func (s *Sock) noRate() uint64 {
 
 // paces reports whether a packet's departure delays the next one.
 func (s *Sock) paces() bool {
-	return s.pacingRate != s.noRate() && s.pacingRate != 0 && s.cfg.Pacing != PacingNone
+	return s.win.Pacing != s.noRate() && s.win.Pacing != 0 && s.cfg.Pacing != PacingNone
 }
 
 // pacedOut accounts for a packet of n payload bytes that just left; prior is the
@@ -73,13 +73,13 @@ func (s *Sock) pacedOut(n uint32, prior vtime.Time) {
 	switch s.cfg.Switches.Pace {
 	case PaceTimer:
 		if s.cfg.Pacing == PacingNeeded && n > 0 {
-			s.pacingAt = s.env.Now() + vtime.Time(uint64(n+tcpHeaderLen)*1_000_000_000/s.pacingRate)
+			s.pacingAt = s.env.Now() + vtime.Time(uint64(n+tcpHeaderLen)*1_000_000_000/s.win.Pacing)
 		}
 	case PaceEDT:
 		if s.dataSegsOut < 10 {
 			return
 		}
-		d := uint64(n) * 1_000_000_000 / s.pacingRate
+		d := uint64(n) * 1_000_000_000 / s.win.Pacing
 		credit := uint64(s.wstamp - prior)
 		s.wstamp += vtime.Time(d - min(d/2, credit))
 	}

@@ -11,10 +11,9 @@ func micro(t vtime.Time) int64 { return int64(t) / 1000 }
 
 // delivery is the state of delivery rate sampling (net/ipv4/tcp_rate.c, v4.9).
 type delivery struct {
-	total      uint64 // segments delivered
-	at         int64  // time of the last delivery, µs
-	firstTx    int64  // start of the send interval, µs
-	appLimited uint64 // delivered count at which the application-limited phase ends; 0: none
+	total   uint64 // segments delivered
+	at      int64  // time of the last delivery, µs
+	firstTx int64  // start of the send interval, µs
 
 	// of the ACK that is being processed:
 	has     bool
@@ -32,7 +31,7 @@ func (s *Sock) rateSent(g *seg) {
 		d.at = max(d.firstTx, 1) // 0 means used up
 	}
 	g.firstTx, g.deliveredAt, g.delivered = d.firstTx, d.at, d.total
-	g.appLimited = d.appLimited != 0
+	g.appLimited = s.win.AppLimited != 0
 }
 
 // rateDelivered takes a segment that was acknowledged or SACKed; the most
@@ -60,8 +59,8 @@ func (s *Sock) rateDelivered(g *seg) {
 // (tcp_rate_gen).
 func (s *Sock) rateGen(n uint32, delayed bool) {
 	d := &s.dlv
-	if d.appLimited != 0 && d.total > d.appLimited {
-		d.appLimited = 0
+	if s.win.AppLimited != 0 && d.total > s.win.AppLimited {
+		s.win.AppLimited = 0
 	}
 	now := micro(s.clock)
 	if n > 0 {
@@ -91,6 +90,6 @@ func (d *delivery) rateReset() {
 func (s *Sock) checkAppLimited() {
 	if s.writeSeq-s.sndNxt < s.mss && s.wmemAlloc-1 < minTruesize && s.inFlight() < s.win.Cwnd &&
 		s.lostOut <= s.retransOut {
-		s.dlv.appLimited = max(1, s.dlv.total+uint64(s.inFlight()))
+		s.win.AppLimited = max(1, s.dlv.total+uint64(s.inFlight()))
 	}
 }

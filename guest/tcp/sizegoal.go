@@ -87,6 +87,6 @@ func (s *Sock) rawGoal(mss uint32) uint32 {
 
 // pacedGoal is half a millisecond's bytes at the pacing rate (v3.12 to v3.18).
 func (s *Sock) pacedGoal(mss uint32) uint32 {
-	p := min(s.pacingRate/2000, 1<<31)
+	p := min(s.win.Pacing/2000, 1<<31)
 	return max(uint32(p), uint32(s.cfg.Sysctl.MinTSOSegs)*mss)
 }

@@ -81,7 +81,6 @@ type Sock struct {
 	clock       vtime.Time // the last reading (tcp_clock_cache)
 	wstamp      vtime.Time // departure clock (tcp_wstamp_ns)
 	pacingAt    vtime.Time
-	pacingRate  uint64
 	dataSegsOut uint32
 	rtt         rttEstimator
 	minRTT      minFilter
@@ -138,7 +137,6 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 	}
 	s.rttStamp = !cfg.Switches.RTTUs && cfg.CC == "cubic" && cfg.HZ < 1000
 	s.pacingShift = 10
-	s.pacingRate = min(s.noRate(), cfg.MaxPacingRate)
 	s.pacingAt = vtime.Never
 	if cfg.NoDelay {
 		s.nonagle = nagleOff
@@ -150,7 +148,8 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 	s.wmemAlloc = 1
 	s.arenaOff = ArenaPage
 	s.arenaPage = cfg.ArenaPages // the first page frag wraps to page 0
-	s.win = cc.Window{Cwnd: initCwnd, Ssthresh: cc.InfiniteSsthresh, Clamp: 1<<32 - 1}
+	s.win = cc.Window{Cwnd: initCwnd, Ssthresh: cc.InfiniteSsthresh, Clamp: 1<<32 - 1,
+		Pacing: min(s.noRate(), cfg.MaxPacingRate)}
 	s.rto = s.usToTicks(rtoInitUs)
 	s.initGSO()
 	return s, nil
@@ -228,14 +227,14 @@ func (s *Sock) Info() Info {
 		State: s.ca, Cwnd: s.win.Cwnd, Ssthresh: s.win.Ssthresh, InFlight: s.inFlight(),
 		PacketsOut: s.packetsOut, SRTTUs: s.srttUs() >> 3, MinRTTUs: s.minRTT.value(), RTOUs: us(s.rto),
 		SndWnd: s.sndWnd, Sndbuf: s.sndbuf, WmemQueued: s.wmemQueued, WmemAlloc: s.wmemAlloc - 1,
-		Unsent: s.writeSeq - s.sndNxt, Unacked: s.sndNxt - s.sndUna, PacingRate: s.pacingRate,
+		Unsent: s.writeSeq - s.sndNxt, Unacked: s.sndNxt - s.sndUna, PacingRate: s.win.Pacing,
 		Counters: s.cnt,
 	}
 	i.RTTVarUs = s.rtt.mdev >> 2
 	if !s.cfg.Switches.RTTUs {
 		i.RTTVarUs = us(int64(s.rtt.mdev)) >> 2
 	}
-	if s.pacingRate == s.noRate() {
+	if s.win.Pacing == s.noRate() {
 		i.PacingRate = Unlimited
 	}
 	i.SizeGoal = max(uint32(s.goalSegs), 1) * s.mss

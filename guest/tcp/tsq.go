@@ -34,7 +34,7 @@ func (s *Sock) tsqBlocks(g *seg, factor uint8) bool {
 // tsqLimit is how many bytes of truesize may be below TCP.
 func (s *Sock) tsqLimit(g *seg) uint64 {
 	sysctl := uint64(s.cfg.Sysctl.LimitOutputBytes)
-	rate := s.pacingRate >> s.pacingShift
+	rate := s.win.Pacing >> s.pacingShift
 	if s.cfg.Switches.Rate == RateNone {
 		rate = 0
 	}

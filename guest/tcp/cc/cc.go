@@ -27,6 +27,9 @@ type Window struct {
 	Ssthresh uint32 // slow start threshold, segments (snd_ssthresh)
 	Cnt      uint32 // segments acknowledged since the last increase (snd_cwnd_cnt)
 	Clamp    uint32 // upper bound of Cwnd, segments (snd_cwnd_clamp)
+
+	Pacing     uint64 // pacing rate, bytes/s; all ones: unlimited (sk_pacing_rate)
+	AppLimited uint64 // the application holds back until so many segments are delivered; 0: it does not (app_limited)
 }
 
 // InSlowStart reports whether the window is below the threshold
