@@ -74,8 +74,8 @@ func (s *session) addQueues(r *vmtest.Run, end *point) {
 	r.Totals.GoodputBps = perSecond(8*got, time.Duration(r.DurationNs))
 	host := vmtest.PerMB(float64(end.cpu-s.start.cpu), r.Totals.Bytes)
 	r.Totals.HostNsPerMB = &host
-	if s.end != nil {
-		guest := vmtest.PerMB(float64(end.guest.Busy-s.start.guest.Busy), r.Totals.Bytes)
+	if s.report != nil {
+		guest := vmtest.PerMB(float64(s.report.Busy), r.Totals.Bytes)
 		r.Totals.GuestNsPerMB = &guest
 	}
 }
@@ -169,7 +169,6 @@ func differences(start, end *proto.Snapshot) map[string]float64 {
 	add("nic.", start.NIC, end.NIC)
 	add("irq.", start.Interrupts, end.Interrupts)
 	add("", start.Protocol, end.Protocol)
-	out["cpu.busy_ns"] = float64(end.Busy - start.Busy)
 	return out
 }
 

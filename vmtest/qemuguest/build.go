@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -26,9 +28,8 @@ const (
 	ProgramVariable = "VNETBENCH_GUESTPROG"
 )
 
-// guestProgram returns the guest program's executable. It builds with the
-// module of the working directory, if that knows the package: it is ours, or
-// requires ours; else with the version that this binary was built from.
+// guestProgram returns the guest program's executable: the one that the user
+// names, or one that is built now.
 func guestProgram(ctx context.Context) ([]byte, error) {
 	if path := os.Getenv(ProgramVariable); path != "" {
 		return readStatic(path)
@@ -42,35 +43,63 @@ func guestProgram(ctx context.Context) ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "guestprog")
-	if err := buildInto(ctx, dir, out); err != nil {
+	if err := buildInto(ctx, out); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(out)
 }
 
-func buildInto(ctx context.Context, dir, out string) error {
-	here := goCommand(ctx, dir, "build", "-trimpath", "-ldflags=-s -w", "-o", out, guestPackage)
-	if here == nil {
-		return nil
+// buildInto builds from the sources that this binary was built from, if they
+// are still there; else from what the working directory's module knows of the
+// package; else from the published version that this binary is.
+func buildInto(ctx context.Context, out string) error {
+	attempts := []goCommand{{dir: sourceDir(), args: []string{"build"}}, {args: []string{"build"}}}
+	if v := ownVersion(); v != "" {
+		attempts = append(attempts, goCommand{args: []string{"install"}, version: "@" + v})
 	}
-	version := ownVersion()
-	if version == "" || ctx.Err() != nil {
-		return fmt.Errorf("%w: run inside a module that has %s, or set %s: %w", ErrGuestProgram, modulePath, ProgramVariable, here)
+	var err error
+	for _, a := range attempts {
+		if err = a.run(ctx, out); err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
-	if err := goCommand(ctx, dir, "install", "-trimpath", "-ldflags=-s -w", guestPackage+"@"+version); err != nil {
-		return fmt.Errorf("%w: %w", ErrGuestProgram, err)
-	}
-	return nil
+	return fmt.Errorf("%w: run inside a module that has %s, or set %s: %w", ErrGuestProgram, modulePath, ProgramVariable, err)
 }
 
-// goCommand runs the go command for the guest's machine.
-func goCommand(ctx context.Context, bin string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOBIN="+bin)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+// sourceDir is the directory of this file when it was compiled, empty if the
+// compiler was told to forget it or if it is gone.
+func sourceDir() string {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok || !filepath.IsAbs(file) {
+		return ""
+	}
+	dir := filepath.Dir(file)
+	if _, err := os.Stat(filepath.Join(dir, "guestprog")); err != nil {
+		return ""
+	}
+	return dir
+}
+
+// goCommand is a way to build the guest program.
+type goCommand struct {
+	dir     string // where to run; empty: here
+	args    []string
+	version string // of the package; empty: the module's
+}
+
+// run has the go command build for the guest's machine.
+func (g goCommand) run(ctx context.Context, out string) error {
+	args := append(slices.Clone(g.args), "-trimpath", "-ldflags=-s -w")
+	if g.version == "" {
+		args = append(args, "-o", out)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, guestPackage+g.version)...)
+	cmd.Dir = g.dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOBIN="+filepath.Dir(out))
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go %s: %w: %s", args[0], err, lastLine(out.String()))
+		return fmt.Errorf("go %s: %w: %s", args[0], err, lastLine(said.String()))
 	}
 	return nil
 }

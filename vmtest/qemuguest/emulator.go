@@ -165,13 +165,19 @@ func kvmRecordOf(e Emulator) (path string, r kvmRecord) {
 // RememberedKVM is ProbeKVM, once for each boot of this machine and version of
 // QEMU.
 func RememberedKVM(ctx context.Context, e Emulator, k Kernel) KVM {
+	if v, ok := recalledKVM(e); ok {
+		return v
+	}
+	return ProbeKVM(ctx, e, k)
+}
+
+// recalledKVM is the verdict that is kept, if one is.
+func recalledKVM(e Emulator) (KVM, bool) {
 	path, want := kvmRecordOf(e)
 	var have kvmRecord
 	b, err := os.ReadFile(path)
-	if err == nil && json.Unmarshal(b, &have) == nil && have.Boot == want.Boot && have.Emulator == want.Emulator {
-		return have.KVM
-	}
-	return ProbeKVM(ctx, e, k)
+	ok := err == nil && json.Unmarshal(b, &have) == nil && have.Boot == want.Boot && have.Emulator == want.Emulator
+	return have.KVM, ok
 }
 
 // remember writes the verdict; that it cannot be kept is no error.

@@ -75,18 +75,21 @@ func (g *Guest) Kernels() []string {
 	return have
 }
 
-// Environment describes this machine.
+// Environment describes this machine. The accelerator is known after the first
+// run.
 func (g *Guest) Environment() vmtest.Environment {
 	e := vmtest.Environment{Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		CPU: cpuModel(), CPUs: runtime.NumCPU(), Version: "devel"}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		e.Version = info.Main.Version
 	}
-	if em, err := g.findEmulator(context.Background()); err == nil {
-		e.QEMU = em.Version
+	em, err := g.findEmulator(context.Background())
+	if err != nil {
+		return e
 	}
-	if g.kvm != nil {
-		e.Accel = accelName(g.kvm.Works)
+	e.QEMU = em.Version
+	if v, ok := recalledKVM(em); ok {
+		e.Accel = accelName(v.Works)
 	}
 	return e
 }
@@ -119,19 +122,22 @@ func (g *Guest) findEmulator(ctx context.Context) (Emulator, error) {
 // to return. An error that wraps ErrEmulator, ErrKernel, ErrGuestProgram,
 // ErrNamespace or one of hostnet/tap is about this machine; ErrMismatch comes
 // with the run that it is about.
-func (g *Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (*vmtest.Run, error) {
+func (g *Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (run *vmtest.Run, err error) {
 	if err := g.Check(s); err != nil {
 		return nil, err
 	}
-	s, err := s.Applied()
-	if err != nil {
+	if s, err = s.Applied(); err != nil {
 		return nil, err
 	}
 	b, err := g.prepare(ctx, &s, &o)
 	if err != nil {
 		return nil, err
 	}
-	defer b.close()
+	defer func() {
+		if cerr := b.close(); err == nil {
+			err = cerr
+		}
+	}()
 	if o.Progress != nil {
 		o.Progress(vmtest.Progress{Phase: "boot"})
 	}
@@ -139,13 +145,14 @@ func (g *Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (*
 		return nil, err
 	}
 	err = b.session.run(ctx)
-	if ctx.Err() == nil && err == nil {
+	if err == nil {
 		b.session.vm.waitEnd(endPatience)
 	}
+	b.halt()
 	if b.session.start == nil || err != nil && ctx.Err() == nil {
 		return nil, err
 	}
-	run := b.session.account(b)
+	run = b.session.account(b)
 	if err == nil {
 		err = mismatch(b.session.start, b.session.end)
 	}
@@ -171,7 +178,7 @@ func (g *Guest) prepare(ctx context.Context, s *vmtest.Scenario, o *vmtest.Optio
 	b = &bench{console: &console{to: o.Log}, session: &session{scenario: s, options: o}}
 	defer func() {
 		if err != nil {
-			b.close()
+			_ = b.close()
 		}
 	}()
 	if b.emulator, err = g.findEmulator(ctx); err != nil {
@@ -254,21 +261,31 @@ func (b *bench) boot() error {
 	return err
 }
 
-// close ends and releases everything, in the order of the packets.
-func (b *bench) close() {
+// halt ends machine and device. What they counted stays.
+func (b *bench) halt() {
 	if b.session.vm != nil {
 		b.session.vm.kill()
 	}
 	if b.back != nil {
 		b.back.close()
 	}
+}
+
+// close ends and releases everything, in the order of the packets. The error is
+// that of writing the trace.
+func (b *bench) close() error {
+	b.halt()
 	if b.session.recv != nil {
 		b.session.recv.close()
 	}
 	if b.network != nil {
 		b.network.close()
 	}
-	if b.trace != nil {
-		_ = b.trace.Close()
+	if b.trace == nil {
+		return nil
 	}
+	if err := b.trace.Close(); err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	return nil
 }

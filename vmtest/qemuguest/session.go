@@ -36,7 +36,7 @@ type point struct {
 	guest    *proto.Snapshot
 	device   []queueCount
 	received []int64
-	cpu      time.Duration // that this process has used
+	cpu      time.Duration // that this process had used, after the start and before the end
 }
 
 // device is what a session asks of the device: the counters of every data ring,
@@ -173,6 +173,7 @@ func (s *session) quiet(m proto.Message) error {
 	if m.Snapshot == nil {
 		return fmt.Errorf("%w: quiet without a snapshot", ErrGuest)
 	}
+	used := ownCPU()
 	received, err := s.arrived(m.Snapshot.Written)
 	if err != nil {
 		return fmt.Errorf("at the %s: %w", m.At, err)
@@ -181,7 +182,7 @@ func (s *session) quiet(m proto.Message) error {
 	if err != nil {
 		return fmt.Errorf("at the %s: %w", m.At, err)
 	}
-	s.pending = &point{guest: m.Snapshot, device: counts, received: received, cpu: ownCPU()}
+	s.pending = &point{guest: m.Snapshot, device: counts, received: received, cpu: used}
 	return s.vm.send(proto.Message{Kind: proto.Seen})
 }
 
@@ -191,6 +192,7 @@ func (s *session) agreed(m proto.Message) error {
 		return fmt.Errorf("%w: agreed to nothing", ErrGuest)
 	}
 	if m.At == proto.AtStart {
+		s.pending.cpu = ownCPU()
 		s.start, s.started, s.sampled = s.pending, time.Now(), s.pending.device
 	} else {
 		s.end = s.pending

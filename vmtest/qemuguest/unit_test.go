@@ -2,6 +2,7 @@ package qemuguest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -272,5 +273,42 @@ func TestGuestConfig(t *testing.T) {
 	}
 	if d := cmp.Diff(want, c.Flows); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestNoTools: without a PATH each tool that is missing is named with what
+// brings it.
+func TestNoTools(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := FindEmulator(context.Background())
+	if !errors.Is(err, ErrEmulator) || !strings.Contains(err.Error(), "doctor --install") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("without QEMU: %v", err)
+	}
+	_, err = guestProgram(context.Background())
+	if !errors.Is(err, ErrGuestProgram) || !strings.Contains(err.Error(), ProgramVariable) {
+		t.Errorf("without Go: %v", err)
+	}
+	if got := wrappers(); len(got) != 0 {
+		t.Errorf("wrappers %v, want none", got)
+	}
+}
+
+// TestGuestProgram builds the program outside of any module, as an installed
+// vnetbench does, and takes one that was built before.
+func TestGuestProgram(t *testing.T) {
+	t.Chdir(t.TempDir())
+	b, err := guestProgram(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "prog")
+	if err := os.WriteFile(path, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(ProgramVariable, path)
+	t.Setenv("PATH", t.TempDir())
+	again, err := guestProgram(context.Background())
+	if err != nil || !bytes.Equal(b, again) {
+		t.Errorf("a program that was built before: %v, the same: %v", err, bytes.Equal(b, again))
 	}
 }

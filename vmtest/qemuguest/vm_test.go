@@ -1,6 +1,7 @@
 package qemuguest_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -164,6 +165,72 @@ func TestLargeWrites(t *testing.T) {
 	checkBytes(t, r)
 	if got := largest(r); got < 32768 {
 		t.Errorf("the largest packets had %d bytes, want 32768 and more", got)
+	}
+}
+
+// TestNoSegmentation: without TSO and GSO no packet exceeds one segment.
+func TestNoSegmentation(t *testing.T) {
+	r := run(t, scenario(1, "tso", "off", "gso", "off", "write", "16k"), qemuguest.Config{})
+	checkKicks(t, r)
+	checkBytes(t, r)
+	if got := largest(r); got != 1024 || r.Totals.GSOMeanBytes > float64(r.MSS) || r.Totals.BigShare != 0 {
+		t.Errorf("packets of %d bytes and more, mean %v, with an MSS of %d", got, r.Totals.GSOMeanBytes, r.MSS)
+	}
+}
+
+// TestVariety sets what else a scenario can, and follows the packets of a
+// trace.
+func TestVariety(t *testing.T) {
+	s := scenario(1, "ip", "6", "qdisc", "fq", "cc", "bbr", "pacing", "4MB/s", "mtu", "9000",
+		"gso_max_size", "20000", "policy", "hold:packets=8,time=100us", "sysctl.tcp_limit_output_bytes", "262144")
+	needGuest(t, s.Kernel)
+	var trace bytes.Buffer
+	r, err := qemuguest.New(qemuguest.Config{}).Run(context.Background(), s, vmtest.Options{Trace: &trace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(brief(r))
+	checkKicks(t, r)
+	checkBytes(t, r)
+	if top := largest(r); top > 16384 || top < 4096 {
+		t.Errorf("packets of %d bytes and more, with gso_max_size 20000", top)
+	}
+	if r.Totals.GoodputBps > 2.2*4e6*8 {
+		t.Errorf("%v bit/s of two flows that are paced to 4 MB/s each", r.Totals.GoodputBps)
+	}
+	checkTrace(t, trace.String(), r)
+}
+
+// checkTrace adds up the payload of a trace: it is what the flows sent, and
+// retransmissions.
+func checkTrace(t *testing.T, trace string, r *vmtest.Run) {
+	t.Helper()
+	end := map[int]int64{} // by flow, one past the last byte
+	acked := map[int]int64{}
+	for line := range strings.Lines(trace) {
+		f := strings.Fields(line)
+		if strings.HasPrefix(line, "#") || f[0] == "t_ns" {
+			continue
+		}
+		flow, _ := strconv.Atoi(f[2])
+		seq, _ := strconv.ParseInt(f[3], 10, 64)
+		ack, _ := strconv.ParseInt(f[4], 10, 64)
+		n, _ := strconv.ParseInt(f[5], 10, 64)
+		if f[1] == "tx" {
+			end[flow] = max(end[flow], seq+n-1) // the SYN takes a number
+			continue
+		}
+		acked[flow] = max(acked[flow], ack-1)
+	}
+	for _, f := range r.Flows {
+		// The FIN takes a number as well; its acknowledgement may not be in
+		// the trace.
+		if d := end[f.Flow] - *f.SentBytes; d < 0 || d > 1 {
+			t.Errorf("flow %d: the trace ends at byte %d of %d", f.Flow, end[f.Flow], *f.SentBytes)
+		}
+		if d := acked[f.Flow] - *f.SentBytes; d < 0 || d > 1 {
+			t.Errorf("flow %d: the trace acknowledges %d bytes of %d", f.Flow, acked[f.Flow], *f.SentBytes)
+		}
 	}
 }
 

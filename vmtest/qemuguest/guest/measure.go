@@ -29,11 +29,11 @@ func measure(ctl *control, cfg *proto.Config, n *nic, l load) (*proto.Report, er
 	if err := quiet(ctl, n, l, proto.AtStart); err != nil {
 		return nil, err
 	}
-	begin := monotonic()
+	begin, used := monotonic(), busy()
 	if err := l.measured(ctl); err != nil {
 		return nil, fmt.Errorf("measured time: %w", err)
 	}
-	r.Measured = monotonic() - begin
+	r.Measured, r.Busy = monotonic()-begin, busy()-used
 	if err := quiet(ctl, n, l, proto.AtEnd); err != nil {
 		return nil, err
 	}

@@ -34,12 +34,16 @@ func snapshot(n *nic, l load) (*proto.Snapshot, error) {
 		}
 		maps.Copy(s.Protocol, parseProtocol(b))
 	}
+	return s, nil
+}
+
+// busy is the CPU time that was not idle since boot.
+func busy() time.Duration {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return nil, err
+		return 0
 	}
-	s.Busy = parseBusy(stat)
-	return s, nil
+	return parseBusy(stat)
 }
 
 func monotonic() time.Duration {

@@ -126,15 +126,15 @@ type Snapshot struct {
 	NIC        map[string]uint64 `json:"nic"`        // ethtool -S
 	Interrupts map[string]uint64 `json:"interrupts"` // by the name of the line's last user, all CPUs
 	Protocol   map[string]uint64 `json:"protocol"`   // /proc/net/snmp and netstat, as Tcp.RetransSegs
-	Busy       time.Duration     `json:"busy_ns"`    // CPU time that was not idle, all CPUs
 	Written    []int64           `json:"written"`    // bytes that each flow's program has written
 }
 
 // Report is the guest's account at the end.
 type Report struct {
-	Release  string        `json:"release"` // orphan or napi: how the driver lets go of packets
-	Driver   string        `json:"driver"`  // of the network device
-	Measured time.Duration `json:"measured_ns"`
+	Release  string        `json:"release"`     // orphan or napi: how the driver lets go of packets
+	Driver   string        `json:"driver"`      // of the network device
+	Measured time.Duration `json:"measured_ns"` // from the first write to the last acknowledgement
+	Busy     time.Duration `json:"busy_ns"`     // CPU time in it that was not idle, all CPUs, in steps of 10 ms
 	Flows    []FlowReport  `json:"flows"`
 	Warnings []string      `json:"warnings"`
 	Exit     int           `json:"exit"` // status of Config.Program
