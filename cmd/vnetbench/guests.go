@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/vnetbench/vnetbench/hostnet/tap"
+	"github.com/vnetbench/vnetbench/vhost"
+	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/qemuguest"
+	"github.com/vnetbench/vnetbench/vmtest/simguest"
+)
+
+// guests returns what makes guests of the kind asked for.
+func (c *runCmd) guests() (func() vmtest.Guest, error) {
+	if c.Guest == "sim" {
+		if c.GuestProgram != "" {
+			return nil, errors.New("--guest-program: the simulated guest runs no binaries; add --guest qemu")
+		}
+		return func() vmtest.Guest { return simguest.New(simguest.Config{}) }, nil
+	}
+	cfg := qemuguest.Config{Program: c.GuestProgram}
+	return func() vmtest.Guest { return qemuguest.New(cfg) }, nil
+}
+
+// environmentErrors are causes that lie in the machine, not in a run.
+var environmentErrors = []error{
+	qemuguest.ErrEmulator, qemuguest.ErrKernel, qemuguest.ErrNamespace, qemuguest.ErrGuestProgram,
+	tap.ErrNoDriver, tap.ErrPermission, tap.ErrBusy, tap.ErrKind, tap.ErrConfig,
+	vhost.ErrBusy, vhost.ErrPathTooLong, vhost.ErrNotSocket, vhost.ErrConfig,
+}
+
+// statusOf gives errors of the environment the status of usage errors.
+func statusOf(err error) error {
+	for _, e := range environmentErrors {
+		if errors.Is(err, e) {
+			return usage(err)
+		}
+	}
+	return err
+}
