@@ -173,8 +173,7 @@ func differences(start, end *proto.Snapshot) map[string]float64 {
 }
 
 // kicksSaid is the driver's counter of notifications for one ring. virtio_net
-// calls it tx_queue_0_kicks (v5.19) or tx0_kicks (drivers/net/virtio_net.c
-// virtnet_get_strings, v6.10).
+// calls it tx_queue_0_kicks in Linux 6.1 and tx0_kicks in 6.12.
 func kicksSaid(s *proto.Snapshot, q *queueCount) (name string, n uint64, ok bool) {
 	for _, format := range []string{"%s_queue_%d_kicks", "%s%d_kicks"} {
 		name = fmt.Sprintf(format, q.dir, q.pair)

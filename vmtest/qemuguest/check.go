@@ -2,6 +2,7 @@ package qemuguest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vnetbench/vnetbench/guest/vcpu"
@@ -46,10 +47,8 @@ func (g *Guest) Check(s vmtest.Scenario) error {
 }
 
 func checkName(kernel string) error {
-	for _, n := range Named {
-		if n == kernel {
-			return nil
-		}
+	if slices.Contains(Named, kernel) {
+		return nil
 	}
 	return fmt.Errorf("kernel: %q; a QEMU guest has %s, or give VMLINUZ[:MODULES] with a slash in it; the nearest is %q",
 		kernel, strings.Join(Named, " and "), vmtest.Nearest(kernel, Named))

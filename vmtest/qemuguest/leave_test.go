@@ -62,7 +62,7 @@ func children(t *testing.T, pid int) []string {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
 	for _, task := range tasks {
 		b, _ := os.ReadFile(task)
-		for _, child := range strings.Fields(string(b)) {
+		for child := range strings.FieldsSeq(string(b)) {
 			cmd, _ := os.ReadFile("/proc/" + child + "/cmdline")
 			name, _, _ := strings.Cut(string(cmd), "\x00")
 			out = append(out, child+" "+name)

@@ -61,11 +61,6 @@ func openModules(dir string) (*moduleTree, error) {
 
 func moduleName(file string) string { return strings.ReplaceAll(file, "-", "_") }
 
-// has reports whether the kernel has a module, to load or built in.
-func (t *moduleTree) has(name string) bool {
-	return t.files[name] != "" || t.builtin[name]
-}
-
 // resolve returns the named modules and what they depend on, in the order of
 // loading. Names that are built in are left out; so is, in a kernel without
 // modules, every name.

@@ -3,6 +3,7 @@ package qemuguest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"runtime"
@@ -109,9 +110,7 @@ func hostSysctls(s *vmtest.Scenario) error {
 	set := map[string]string{
 		"net/ipv4/tcp_rmem": fmt.Sprintf("4096 %d %d", min(131072, s.Receiver.Rmem), s.Receiver.Rmem),
 	}
-	for name, v := range quietIPv6(s.IP) {
-		set[name] = v
-	}
+	maps.Copy(set, quietIPv6(s.IP))
 	for name, v := range set {
 		err := os.WriteFile("/proc/sys/"+name, []byte(v), 0)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
