@@ -21,8 +21,16 @@ import (
 	"github.com/vnetbench/vnetbench/vmtest/qemuguest"
 )
 
+// ownTemp gives the test, and processes that it starts, a directory for
+// temporary files that nobody else uses.
+func ownTemp(t *testing.T) {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+}
+
 // inventory is what a run could leave behind: this process's descriptors, its
-// children, and interfaces and sockets of the namespace that it runs in.
+// children, temporary files, and interfaces and sockets of the namespace that
+// it runs in.
 func inventory(t *testing.T) map[string]bool {
 	t.Helper()
 	have := map[string]bool{}
@@ -40,7 +48,7 @@ func inventory(t *testing.T) map[string]bool {
 	for _, pid := range children(t, os.Getpid()) {
 		have["process "+pid] = true
 	}
-	for _, pattern := range []string{"/sys/class/net/*", "/run/netns/*", filepath.Join(os.TempDir(), "vnb*")} {
+	for _, pattern := range []string{"/sys/class/net/*", "/run/netns/*", filepath.Join(os.TempDir(), "*")} {
 		names, _ := filepath.Glob(pattern)
 		for _, n := range names {
 			have[n] = true
@@ -87,6 +95,7 @@ func TestStop(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for _, phase := range []string{"boot", "measure"} {
 		t.Run(phase, func(t *testing.T) {
+			ownTemp(t)
 			before := inventory(t)
 			s := scenario(2)
 			s.Duration = time.Minute
@@ -183,6 +192,7 @@ func expect(t *testing.T, out *bufio.Scanner, line string) {
 // clean up: QEMU dies with it, and nothing else had a name.
 func TestCrash(t *testing.T) {
 	needGuest(t, "6.1")
+	ownTemp(t)
 	before := inventory(t)
 	cmd, _, qemu := helper(t, "phase boot")
 	if err := cmd.Process.Kill(); err != nil {
@@ -197,6 +207,7 @@ func TestCrash(t *testing.T) {
 // the guest is not hit by it, and reports what was measured.
 func TestInterrupt(t *testing.T) {
 	needGuest(t, "6.1")
+	ownTemp(t)
 	before := inventory(t)
 	cmd, out, qemu := helper(t, "phase measure")
 	if err := unix.Kill(-cmd.Process.Pid, unix.SIGINT); err != nil {
