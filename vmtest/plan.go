@@ -61,7 +61,8 @@ func PlanByName(name string) (Plan, error) {
 // makes it several.
 func FilePlan(s Scenario) Plan {
 	return Plan{Name: s.Name, Doc: "a scenario file", Base: s,
-		Variants: []Variant{{s.Kernel, s.Release, s.Remedies}}}
+		Variants: []Variant{{s.Kernel, s.Release, s.Remedies}},
+		fixed:    map[string]bool{"duration": true, "warmup": true}}
 }
 
 func mqSmallPackets() Plan {
@@ -249,7 +250,9 @@ func (p *Plan) dropRemedied() {
 // Fit adapts the plan to a guest with real kernels. Kernels that the command
 // line did not name become the guest's default one, with each release of skbs
 // that the plan has (both, where the command line named the kernel alone), and
-// remedies that no unpatched kernel can have go. Notes says what was changed.
+// remedies that no unpatched kernel can have go. A named plan's durations, which
+// are made for virtual time, become ones for real time. Notes says what was
+// changed.
 func (p *Plan) Fit(g Guest) {
 	have := g.Kernels()
 	if g.Name() == "sim" || len(have) == 0 {
@@ -275,6 +278,24 @@ func (p *Plan) Fit(g Guest) {
 	p.Variants = dedup(out)
 	if len(dropped) > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("left out: no unpatched kernel has the remedy %s", strings.Join(unique(dropped), ", ")))
+	}
+	p.fitTime()
+}
+
+// Times of a run in real time, which has boots and schedulers in it.
+const (
+	realDuration = 2 * time.Second
+	realWarmUp   = 500 * time.Millisecond
+)
+
+func (p *Plan) fitTime() {
+	if p.fixed["duration"] || p.Base.Duration >= realDuration {
+		return
+	}
+	p.Notes = append(p.Notes, fmt.Sprintf("duration %v: %v in real time", p.Base.Duration, realDuration))
+	p.Base.Duration = realDuration
+	if !p.fixed["warmup"] {
+		p.Base.WarmUp = realWarmUp
 	}
 }
 

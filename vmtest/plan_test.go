@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -137,8 +138,30 @@ func TestFitToRealKernels(t *testing.T) {
 	}
 	p, _ := vmtest.PlanByName("mq-small-packets")
 	p.Fit(realGuest{})
-	if len(p.Notes) != 2 || !strings.Contains(p.Notes[0], "6.1") || !strings.Contains(p.Notes[1], "no-full-size-test") {
+	if len(p.Notes) != 3 || !strings.Contains(p.Notes[0], "6.1") || !strings.Contains(p.Notes[1], "no-full-size-test") {
 		t.Errorf("notes %q", p.Notes)
+	}
+}
+
+func TestFitGivesRealTime(t *testing.T) {
+	named, _ := vmtest.PlanByName("mq-small-packets")
+	set, _ := vmtest.PlanByName("mq-small-packets")
+	if err := set.Set([]vmtest.Setting{{Key: "duration", Value: "300ms"}}); err != nil {
+		t.Fatal(err)
+	}
+	file := vmtest.FilePlan(vmtest.Default())
+	for _, c := range []struct {
+		plan             vmtest.Plan
+		duration, warmUp time.Duration
+	}{
+		{named, 2 * time.Second, 500 * time.Millisecond},
+		{set, 300 * time.Millisecond, named.Base.WarmUp},
+		{file, file.Base.Duration, file.Base.WarmUp},
+	} {
+		c.plan.Fit(realGuest{})
+		if s := c.plan.Base; s.Duration != c.duration || s.WarmUp != c.warmUp {
+			t.Errorf("%s: %v after %v, want %v after %v", s.Name, s.Duration, s.WarmUp, c.duration, c.warmUp)
+		}
 	}
 }
 
