@@ -102,15 +102,29 @@ func notes(r *vmtest.Result) string {
 	return b.String()
 }
 
+// warnings are those of the command, then those of runs, each once with the runs
+// that it is about.
 func warnings(r *vmtest.Result) string {
 	var b strings.Builder
 	for _, w := range r.Warnings {
 		b.WriteString(grid.Wrap("note: "+w, Width, "", "  "))
 	}
+	about := map[string][]string{}
+	var order []string
 	for _, run := range r.Runs {
 		for _, w := range run.Warnings {
-			b.WriteString(grid.Wrap("note: "+run.Label+": "+w, Width, "", "  "))
+			if about[w] == nil {
+				order = append(order, w)
+			}
+			about[w] = append(about[w], run.Label)
 		}
+	}
+	for _, w := range order {
+		runs := strings.Join(about[w], ", ") + ": "
+		if len(about[w]) == len(r.Runs) {
+			runs = ""
+		}
+		b.WriteString(grid.Wrap("note: "+runs+w, Width, "", "  "))
 	}
 	if b.Len() == 0 {
 		return ""

@@ -122,6 +122,21 @@ func TestInterruptedReportSaysSo(t *testing.T) {
 	}
 }
 
+func TestAWarningOfSeveralRunsIsPrintedOnce(t *testing.T) {
+	r := fixed()
+	r.Runs[0].Label, r.Runs[1].Label, r.Runs[2].Label = "a", "b", "c"
+	r.Runs[0].Warnings = []string{"emulated", "short"}
+	r.Runs[1].Warnings = []string{"emulated"}
+	r.Runs[2].Warnings = []string{"emulated", "short"}
+	var b bytes.Buffer
+	if err := report.Text(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nnote: emulated\nnote: a, c: short\n"; !strings.HasSuffix(b.String(), want) {
+		t.Errorf("%q is not the end of\n%s", want, b.String())
+	}
+}
+
 func TestManyQueuesShareALine(t *testing.T) {
 	r := fixed()
 	var rings []vmtest.Queue
