@@ -31,7 +31,7 @@ var columns = []column{
 	{"kicks", "/s", 8, func(p *vhost.PairStats) float64 { return float64(p.TX.Kicks) }, false},
 	{"empty", "/s", 7, func(p *vhost.PairStats) float64 { return float64(p.TX.KicksEmpty) }, false},
 	{"tx calls", "/s", 8, func(p *vhost.PairStats) float64 { return float64(p.TX.Calls) }, false},
-	{"held", "/s", 7, func(p *vhost.PairStats) float64 { return float64(p.TX.CallsSuppressed.Total()) }, false},
+	{"saved", "/s", 7, func(p *vhost.PairStats) float64 { return float64(p.TX.CallsSuppressed.Total()) }, false},
 	{"rx packets", "/s", 10, func(p *vhost.PairStats) float64 { return float64(p.RX.Packets) }, false},
 	{"acks", "/s", 8, func(p *vhost.PairStats) float64 { return float64(p.RX.PureACKs) }, false},
 	{"rx calls", "/s", 8, func(p *vhost.PairStats) float64 { return float64(p.RX.Calls) }, false},

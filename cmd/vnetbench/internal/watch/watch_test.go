@@ -44,7 +44,7 @@ func TestTableOfAnIntervalHasRates(t *testing.T) {
 		}
 	}
 	want := []string{
-		"queue  tx packets  tx Gbit  GSO mean  >=8 MSS     kicks    empty  tx calls     held  rx packets      acks  rx calls    drops",
+		"queue  tx packets  tx Gbit  GSO mean  >=8 MSS     kicks    empty  tx calls    saved  rx packets      acks  rx calls    drops",
 		"pair          /s       /s     bytes  % bytes        /s       /s        /s       /s          /s        /s        /s       /s",
 		"07:08:11.0     0         500    0.010      2000     75.0       150     1.00      25.0        0         200       195      60.0        0",
 		"07:08:11.0     1         500    0.010      2000     75.0       150     1.00      25.0      475         200       195      60.0     3.50",
