@@ -205,7 +205,7 @@ func (s *Sock) congestion(st *ackState) {
 	smp.Acked, smp.RTT, smp.Losses = delivered, st.rttUs, losses
 	smp.PriorFlight, smp.Rate = st.priorFlight, s.dlv.rs
 	if s.rateCC != nil {
-		s.win.Pacing = min(s.rateCC.OnRate(&s.win, smp), s.cfg.MaxPacingRate)
+		s.rateCC.OnRate(&s.win, smp)
 		return
 	}
 	if s.reducing() {
@@ -229,7 +229,10 @@ func (s *Sock) sample() *cc.Sample {
 	p.LastSend = s.lsndtime
 	p.MSS, p.GSOMaxSize = s.mss, s.gsoMax
 	p.PacingRate, p.Paced = s.win.Pacing, s.cfg.Pacing != PacingNone
+	p.MaxPacing = s.maxPacing
 	p.CwndLimited = false
-	p.DeliveredAll = s.dlv.total
+	p.DeliveredAll, p.DeliveredAt, p.LostAll = s.dlv.total, s.dlv.at, s.lostTotal
+	p.Ahead = int64(max(s.wstamp-s.clock, 0)) / 1000
+	p.State = s.ca
 	return p
 }

@@ -2,12 +2,19 @@ package tcp
 
 // maxSegs is the most segments that a packet may have now (tcp_tso_segs), and
 // the rule that a packet of that size is cut by. Before v3.19 there is no
-// autosizing and only the device bounds it.
+// autosizing and only the device bounds it. From v4.9 to v4.16 congestion
+// control can say the number instead.
 func (s *Sock) maxSegs(mss uint32) (uint32, Rule) {
 	if s.cfg.Switches.Autosize == AutosizeOff {
 		return s.gsoSegs, RuleGSOSegs
 	}
-	n := s.autosize(mss, s.tsoFloor())
+	n := uint32(0)
+	if s.rateCC != nil {
+		n = s.rateCC.TSOGoal()
+	}
+	if n == 0 {
+		n = s.autosize(mss, s.tsoFloor())
+	}
 	if n > s.gsoSegs {
 		return s.gsoSegs, RuleGSOSegs
 	}
@@ -17,7 +24,7 @@ func (s *Sock) maxSegs(mss uint32) (uint32, Rule) {
 // tsoFloor is the least segments of a packet: the congestion control's, else
 // the sysctl's.
 func (s *Sock) tsoFloor() uint32 {
-	if s.rateCC != nil {
+	if s.rateCC != nil && s.cfg.Switches.BBRGoal == BBRGoalHook {
 		return s.rateCC.MinTSOSegs(s.win.Pacing)
 	}
 	return uint32(s.cfg.Sysctl.MinTSOSegs)

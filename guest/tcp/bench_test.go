@@ -131,6 +131,10 @@ var workloads = []struct {
 		c.MaxPacingRate, c.Pacing = 1_000_000_000, tcp.PacingNeeded
 	}},
 	{name: "gso-off/4.16", kernel: "4.16", size: 65536, count: 2, cfg: func(c *tcp.Config) { c.CanGSO = false }},
+	{name: "bbr/6.12", kernel: "6.12", size: 65536, count: 2, cfg: func(c *tcp.Config) { c.CC = "bbr" }},
+	{name: "bbr-gso-off/4.16", kernel: "4.16", size: 65536, count: 2, cfg: func(c *tcp.Config) {
+		c.CC, c.CanGSO = "bbr", false
+	}},
 	{name: "loss/6.12", kernel: "6.12", size: 65536, count: 4, losing: 50},
 }
 

@@ -3,6 +3,8 @@ package tcp
 import (
 	"errors"
 	"fmt"
+
+	"github.com/vnetbench/vnetbench/guest/tcp/cc"
 )
 
 // Sentinel errors of NewSock and Config.Validate.
@@ -51,7 +53,10 @@ type Config struct {
 	Sndbuf           uint32 // SO_SNDBUF as the kernel keeps it (twice what the application asked), bytes; 0: autotuned
 	NoDelay          bool   // TCP_NODELAY
 	MaxPacingRate    uint64 // SO_MAX_PACING_RATE, bytes/s; 0: not set
-	Pacing           Pacing // who enforces the pacing rate
+	Pacing           Pacing // who enforces the pacing rate; TCP's timer if nobody does and congestion control needs it
+
+	Seed     uint64 // of the random draws of this socket, together with its flow index
+	BBRPhase uint8  // BBR: phase of its gain cycle that it starts in, see cc.BBROptions.Phase; 0: drawn
 
 	ISS    uint32 // sequence number of the first payload byte; default 1
 	RcvNxt uint32 // acknowledgement number that every packet carries; default 1
@@ -113,5 +118,32 @@ func (c Config) Validate() error {
 		bound("arena base modulo page", uint32(c.ArenaBase%ArenaPage), 0, 0),
 		bound("arena pages", c.ArenaPages, 2, 1<<20),
 		bound("pacing", uint32(c.Pacing), 0, uint32(PacingFQ)),
+		bound("bbr phase", uint32(c.BBRPhase), 0, 7),
+		c.checkCC(),
 	)
+}
+
+// checkCC refuses congestion control that the release does not have.
+func (c *Config) checkCC() error {
+	if c.CC == "bbr" && !c.Switches.BBR {
+		return fmt.Errorf("%w: congestion control bbr is not in this release: want v4.9 or later", ErrConfig)
+	}
+	return nil
+}
+
+// ccOptions is what congestion control must know of the kernel and of the
+// socket, when its GSO limits are known.
+func (s *Sock) ccOptions() cc.Options {
+	c, sw := &s.cfg, &s.cfg.Switches
+	o := cc.Options{HZ: c.HZ, Hystart: cc.HystartOld + cc.HystartKind(sw.Hystart), DelayShift: 3,
+		StretchSlowStart: sw.Stretch >= StretchSlowStart, StretchAvoid: sw.Stretch == StretchAll,
+		IdleShift: sw.CubicIdle, AckRatio: sw.CubicRatio}
+	if sw.CubicRatio {
+		o.DelayShift = 4
+	}
+	o.BBR = cc.BBROptions{Phase: c.BBRPhase, Seed: c.Seed + uint64(s.flow)<<32, MaxHdr: c.MaxHdr,
+		HeaderBytes: s.headerBytes(), GSORoom: s.gsoRoom(), GSOSegs: s.gsoSegs,
+		StoredGoal: sw.BBRGoal == BBRGoalStored, GSOUnaware: sw.BBRGSOUnaware, RTTStrict: sw.BBRRTTStrict,
+		IdleExit: sw.BBRIdleExit, EDT: sw.BBREDT, PlusTwo: sw.BBRPlusTwo, Aggregate: sw.BBRAggregate}
+	return o
 }

@@ -39,22 +39,23 @@ type Counters struct {
 // Info is a snapshot of a socket, after TCP_INFO.
 type Info struct {
 	State      cc.State
-	Cwnd       uint32 // segments
-	Ssthresh   uint32 // segments
-	InFlight   uint32 // segments in the network
-	PacketsOut uint32 // segments sent and not acknowledged cumulatively
-	SRTTUs     uint32 // smoothed round trip time, µs
-	RTTVarUs   uint32 // mean deviation, µs
-	MinRTTUs   uint32 // windowed minimum, µs; all ones: no sample yet
-	RTOUs      uint32 // retransmission timeout, µs
-	SndWnd     uint32 // the peer's window, bytes
-	Sndbuf     uint32 // send buffer limit, bytes of truesize
-	WmemQueued uint32 // truesize of what is queued, sent or not
-	WmemAlloc  uint32 // truesize of what is below TCP
-	Unsent     uint32 // payload bytes not yet sent
-	Unacked    uint32 // payload bytes sent and not acknowledged
-	PacingRate uint64 // bytes/s; Unlimited if there is none
-	SizeGoal   uint32 // payload bytes at which a queue entry is full
-	TSOSegs    uint32 // segments per packet that autosizing allows now; 0 if the kernel has none
+	Cwnd       uint32   // segments
+	Ssthresh   uint32   // segments
+	InFlight   uint32   // segments in the network
+	PacketsOut uint32   // segments sent and not acknowledged cumulatively
+	SRTTUs     uint32   // smoothed round trip time, µs
+	RTTVarUs   uint32   // mean deviation, µs
+	MinRTTUs   uint32   // windowed minimum, µs; all ones: no sample yet
+	RTOUs      uint32   // retransmission timeout, µs
+	SndWnd     uint32   // the peer's window, bytes
+	Sndbuf     uint32   // send buffer limit, bytes of truesize
+	WmemQueued uint32   // truesize of what is queued, sent or not
+	WmemAlloc  uint32   // truesize of what is below TCP
+	Unsent     uint32   // payload bytes not yet sent
+	Unacked    uint32   // payload bytes sent and not acknowledged
+	PacingRate uint64   // bytes/s; Unlimited if there is none
+	SizeGoal   uint32   // payload bytes at which a queue entry is full
+	TSOSegs    uint32   // segments per packet that autosizing allows now; 0 if the kernel has none
+	Model      cc.Model // what congestion control thinks of the path, if it sets the rate
 	Counters   Counters
 }

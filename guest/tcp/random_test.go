@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/tcp"
+	"github.com/vnetbench/vnetbench/guest/tcp/cc"
 )
 
 // scene is a drawn scenario; build makes a world of it, always the same.
@@ -61,7 +62,7 @@ func drawScene(t *rapid.T) scene {
 }
 
 func drawConfig(t *rapid.T, mss uint32) func(*tcp.Config) {
-	alg := rapid.SampledFrom([]string{"cubic", "reno"}).Draw(t, "cc")
+	alg := rapid.SampledFrom(cc.Names()).Draw(t, "cc")
 	hz := rapid.SampledFrom([]uint32{100, 250, 300, 1000}).Draw(t, "hz")
 	v6, nodelay := rapid.Bool().Draw(t, "ipv6"), rapid.Bool().Draw(t, "nodelay")
 	gso := rapid.Float64().Draw(t, "gso") < 0.8
@@ -76,6 +77,9 @@ func drawConfig(t *rapid.T, mss uint32) func(*tcp.Config) {
 		toggles = append(toggles, toggle{name, rapid.SampledFrom(tcp.SwitchValues(name)).Draw(t, "value")})
 	}
 	return func(c *tcp.Config) {
+		if alg == "bbr" {
+			c.Switches.BBR = true
+		}
 		c.CC, c.MSS, c.HZ, c.IPv6, c.NoDelay = alg, mss, hz, v6, nodelay
 		c.CanGSO, c.GSOMaxSegs, c.Pacing, c.MaxPacingRate, c.ISS = gso, segs, pacing, rate, iss
 		for _, g := range toggles {

@@ -89,7 +89,7 @@ var history = []struct {
 	{"3.15", func(k *Kernel) { k.Switches.RTTUs, k.Switches.Rate = true, RateFixed }},
 	{"3.16", func(k *Kernel) { k.Switches.Limited = LimitedWrite }},
 	{"3.19", func(k *Kernel) {
-		k.Switches.Goal, k.Switches.Autosize, k.Switches.HalfCwnd = GoalMax, AutosizeClamp, true
+		k.Switches.Goal, k.Switches.Autosize, k.Switches.HalfCwnd = GoalMax, AutosizeRate, true
 		k.Switches.TSQ, k.Switches.Defer = TSQMin, DeferD3
 	}},
 	{"4.0", func(k *Kernel) { k.Switches.Stretch, k.Switches.CubicRatio = StretchAll, false }},
@@ -102,16 +102,21 @@ var history = []struct {
 		k.Switches.Rate, k.Switches.IdleEntail, k.Switches.CubicIdle = RateRatio, true, true
 	}},
 	{"4.7", func(k *Kernel) { k.Switches.EORMarks, k.Switches.Flush = true, FlushEach }},
+	{"4.9", func(k *Kernel) { k.Switches.BBR = true }},
 	{"4.10", func(k *Kernel) { k.Switches.TSQPass = PassTwo }},
 	{"4.13", func(k *Kernel) { k.Switches.Pace, k.Switches.ClockCache = PaceTimer, true }},
 	{"4.15", func(k *Kernel) { k.Switches.TSQPass, k.Switches.Autocork = PassEmpty, CorkRtx }},
-	{"4.16", func(k *Kernel) { k.Switches.Autosize = AutosizeRate }},
-	{"4.17", func(k *Kernel) { k.Switches.AlwaysGSO = true }},
-	{"4.20", func(k *Kernel) { k.Switches.Pace = PaceEDT }},
+	{"4.16", func(k *Kernel) { k.Switches.BBRGSOUnaware = true }},
+	{"4.17", func(k *Kernel) { k.Switches.AlwaysGSO, k.Switches.BBRGoal = true, BBRGoalHook }},
+	{"4.18", func(k *Kernel) { k.Switches.BBRRTTStrict = true }},
+	{"4.19", func(k *Kernel) { k.Switches.BBRIdleExit = true }},
+	{"4.20", func(k *Kernel) { k.Switches.Pace, k.Switches.BBREDT = PaceEDT, true }},
 	{"5.0", func(k *Kernel) {
 		k.Switches.Defer, k.Switches.TSQ, k.Switches.BacklogMerge = DeferD5, TSQUnpaced, true
+		k.Switches.BBRPlusTwo = true
 		k.Sysctl.LimitOutputBytes = 1 << 20
 	}},
+	{"5.1", func(k *Kernel) { k.Switches.BBRAggregate = true }},
 	{"5.4", func(k *Kernel) { k.Switches.PSHTSO = true }},
 	{"5.6", func(k *Kernel) { k.Switches.Hystart = HystartUs }},
 	{"5.10", func(k *Kernel) { k.MaxHdr = 320 }},

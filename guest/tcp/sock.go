@@ -31,6 +31,7 @@ type Sock struct {
 	tickNs      int64 // length of a tick if it is whole nanoseconds, else 0
 	gsoMax      uint32
 	gsoSegs     uint32
+	maxPacing   uint64 // bound of the pacing rate, bytes/s
 	pacingShift uint8
 	canGSO      bool
 	rttStamp    bool // packets carry fine stamps although round trips are in ticks
@@ -126,12 +127,13 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	ctl, err := cc.New(cfg.CC, cfg.ccOptions())
-	if err != nil {
+	s := &Sock{flow: flow, cfg: cfg, env: env, pool: pool, mss: cfg.MSS}
+	s.initGSO()
+	var err error
+	if s.cc, err = cc.New(cfg.CC, s.ccOptions()); err != nil {
 		return nil, err
 	}
-	s := &Sock{flow: flow, cfg: cfg, env: env, pool: pool, cc: ctl, mss: cfg.MSS}
-	s.rateCC, _ = ctl.(cc.RateController)
+	s.rateCC, _ = s.cc.(cc.RateController)
 	if 1_000_000_000%int64(cfg.HZ) == 0 {
 		s.tickNs = 1_000_000_000 / int64(cfg.HZ)
 	}
@@ -148,23 +150,10 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 	s.wmemAlloc = 1
 	s.arenaOff = ArenaPage
 	s.arenaPage = cfg.ArenaPages // the first page frag wraps to page 0
-	s.win = cc.Window{Cwnd: initCwnd, Ssthresh: cc.InfiniteSsthresh, Clamp: 1<<32 - 1,
-		Pacing: min(s.noRate(), cfg.MaxPacingRate)}
+	s.maxPacing = min(s.noRate(), cfg.MaxPacingRate)
+	s.win = cc.Window{Cwnd: initCwnd, Ssthresh: cc.InfiniteSsthresh, Clamp: 1<<32 - 1, Pacing: s.maxPacing}
 	s.rto = s.usToTicks(rtoInitUs)
-	s.initGSO()
 	return s, nil
-}
-
-// ccOptions is what the congestion control must know of the kernel.
-func (c *Config) ccOptions() cc.Options {
-	sw := &c.Switches
-	o := cc.Options{HZ: c.HZ, Hystart: cc.HystartOld + cc.HystartKind(sw.Hystart), DelayShift: 3,
-		StretchSlowStart: sw.Stretch >= StretchSlowStart, StretchAvoid: sw.Stretch == StretchAll,
-		IdleShift: sw.CubicIdle, AckRatio: sw.CubicRatio}
-	if sw.CubicRatio {
-		o.DelayShift = 4
-	}
-	return o
 }
 
 // Flow returns the index that every packet of the socket carries.
@@ -190,7 +179,11 @@ func (s *Sock) Established(hs Handshake) {
 		s.rttSample(hs.RTTUs, hs.RTTUs, false)
 	}
 	s.cc.Init(&s.win, s.sample())
-	s.updateRate()
+	if s.rateCC == nil {
+		s.updateRate()
+	} else if s.cfg.Pacing == PacingNone {
+		s.cfg.Pacing = PacingNeeded
+	}
 }
 
 // Close queues a FIN after the data that was written, and pushes it
@@ -236,6 +229,9 @@ func (s *Sock) Info() Info {
 	}
 	if s.win.Pacing == s.noRate() {
 		i.PacingRate = Unlimited
+	}
+	if s.rateCC != nil {
+		i.Model = s.rateCC.Model(s.sample())
 	}
 	i.SizeGoal = max(uint32(s.goalSegs), 1) * s.mss
 	if s.cfg.Switches.Autosize != AutosizeOff {

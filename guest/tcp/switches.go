@@ -22,10 +22,9 @@ type AutosizeKind uint8
 
 // The kinds of autosizing.
 const (
-	AutosizeOff   AutosizeKind = iota // no bound but gso_max_segs (before v3.19)
-	AutosizeClamp                     // by pacing rate, inside clamped by gso_max_segs (v3.19 to v4.15)
-	AutosizeRate                      // by pacing rate (v4.16 to v5.17)
-	AutosizeRTT                       // by pacing rate and minimum round trip time (v5.18 and later)
+	AutosizeOff  AutosizeKind = iota // no bound but gso_max_segs (before v3.19)
+	AutosizeRate                     // by pacing rate (v3.19 to v5.17)
+	AutosizeRTT                      // by pacing rate and minimum round trip time (v5.18 and later)
 )
 
 // LinearKind is which queue entries get room for linear payload.
@@ -147,6 +146,15 @@ const (
 	HystartRound                    // rounds start at every window (v6.14, and v6.1 and v6.12 stable)
 )
 
+// BBRGoalKind is how BBR says how many segments a packet has.
+type BBRGoalKind uint8
+
+// The kinds.
+const (
+	BBRGoalStored BBRGoalKind = iota // a number that it keeps and that is the packet's size (v4.9 to v4.16)
+	BBRGoalHook                      // the floor of autosizing only (v4.17)
+)
+
 // Switches is what a kernel release does, decision by decision. Each can be
 // set alone, so that one patch can be put on any release. The zero value is
 // the earliest kind of everything and no release's; use Release.
@@ -188,7 +196,17 @@ type Switches struct {
 	CubicRatio   bool         // CUBIC scales growth by the delayed ACK ratio (before v4.0)
 	Hystart      HystartKind  // CUBIC's HyStart
 	TLP          bool         // tail loss probes (v3.10)
-	SmallHead    bool         // packet heads from the small-head cache (v6.3)
+
+	BBR           bool        // BBR exists (v4.9)
+	BBRGoal       BBRGoalKind // segments per packet
+	BBRGSOUnaware bool        // the number that BBR keeps knows no gso_max_segs (v4.16; report 003 adds it)
+	BBRRTTStrict  bool        // an equal round trip does not renew BBR's minimum (v4.18)
+	BBRIdleExit   bool        // PROBE_RTT caps at every ACK and ends at a start after idle (v4.19)
+	BBREDT        bool        // BBR counts with departure times, and paces 1 % below the bandwidth (v4.20)
+	BBRPlusTwo    bool        // two segments more while BBR probes (v5.0)
+	BBRAggregate  bool        // room for bursts of ACKs (v5.1)
+
+	SmallHead bool // packet heads from the small-head cache (v6.3)
 }
 
 // switchDef describes one switch for Set, Get and lists.
@@ -230,7 +248,7 @@ var switchDefs = []switchDef{
 	kindSwitch("autocork", "off queue rtx", func(s *Switches) *CorkKind { return &s.Autocork }),
 	boolSwitch("autocork_eor", func(s *Switches) *bool { return &s.AutocorkEOR }),
 	boolSwitch("half_cwnd", func(s *Switches) *bool { return &s.HalfCwnd }),
-	kindSwitch("autosize", "off clamp rate rtt", func(s *Switches) *AutosizeKind { return &s.Autosize }),
+	kindSwitch("autosize", "off rate rtt", func(s *Switches) *AutosizeKind { return &s.Autosize }),
 	boolSwitch("keep_tail", func(s *Switches) *bool { return &s.KeepTail }),
 	boolSwitch("minshall_tail", func(s *Switches) *bool { return &s.MinshallTail }),
 	boolSwitch("fin_quota", func(s *Switches) *bool { return &s.FINQuota }),
@@ -256,6 +274,14 @@ var switchDefs = []switchDef{
 	boolSwitch("cubic_ratio", func(s *Switches) *bool { return &s.CubicRatio }),
 	kindSwitch("hystart", "old us late round", func(s *Switches) *HystartKind { return &s.Hystart }),
 	boolSwitch("tlp", func(s *Switches) *bool { return &s.TLP }),
+	boolSwitch("bbr", func(s *Switches) *bool { return &s.BBR }),
+	kindSwitch("bbr_goal", "stored hook", func(s *Switches) *BBRGoalKind { return &s.BBRGoal }),
+	boolSwitch("bbr_gso_unaware", func(s *Switches) *bool { return &s.BBRGSOUnaware }),
+	boolSwitch("bbr_rtt_strict", func(s *Switches) *bool { return &s.BBRRTTStrict }),
+	boolSwitch("bbr_idle_exit", func(s *Switches) *bool { return &s.BBRIdleExit }),
+	boolSwitch("bbr_edt", func(s *Switches) *bool { return &s.BBREDT }),
+	boolSwitch("bbr_plus_two", func(s *Switches) *bool { return &s.BBRPlusTwo }),
+	boolSwitch("bbr_aggregate", func(s *Switches) *bool { return &s.BBRAggregate }),
 	boolSwitch("small_head", func(s *Switches) *bool { return &s.SmallHead }),
 }
 

@@ -84,6 +84,7 @@ type world struct {
 	preempt  bool             // interrupts come during a write, as its clock reads pass their time
 	loseAck  func() bool      // an acknowledgement is lost
 	wnd      func() uint32    // what the receiver would offer with each acknowledgement
+	period   vtime.Time       // timers run no sooner than this after the last packet: timer and stack take so long
 
 	process  bool
 	tsq      int
@@ -94,6 +95,7 @@ type world struct {
 	sent     []sentPkt
 	packets  int
 	wireFree vtime.Time
+	lastSent vtime.Time
 
 	rcvNxt  uint32
 	ooo     []tcp.Range
@@ -160,6 +162,7 @@ func (w *world) Transmit(_ *tcp.Sock, p *skb.SKB) bool {
 		return false
 	}
 	depart := max(w.now, p.Tstamp)
+	w.lastSent = depart
 	if w.rate > 0 {
 		depart = max(depart, w.wireFree)
 		w.wireFree = depart + vtime.Time(int64(p.Len)*1e9/w.rate)
@@ -266,6 +269,9 @@ func (w *world) run(d time.Duration) *world {
 			w.t.Fatal("the world does not come to an end")
 		}
 		next := w.s.Next()
+		if w.period > 0 {
+			next = max(next, w.lastSent+w.period)
+		}
 		if len(w.cal) > 0 && w.cal[0].t <= next {
 			next = w.cal[0].t
 			if next > end {

@@ -53,11 +53,16 @@ type Sample struct {
 	MSS          uint32     // payload bytes of a full segment
 	GSOMaxSize   uint32     // the socket's largest GSO payload, bytes
 	PacingRate   uint64     // current pacing rate, bytes/s; all ones: unlimited
+	MaxPacing    uint64     // upper bound of the pacing rate, bytes/s
 	Paced        bool       // somebody enforces the pacing rate
 	CwndLimited  bool       // the window, not the application, holds the sender back
 	Rate         RateSample // delivery rate sample
 	RTTMin       uint32     // windowed minimum of the round trip time, µs; all ones: none
 	DeliveredAll uint64     // segments delivered since the start of the connection
+	DeliveredAt  int64      // time of the last delivery, or of the first packet after idle, µs
+	LostAll      uint64     // segments marked lost since the start of the connection
+	Ahead        int64      // how far the next departure is after Now, µs
+	State        State      // recovery state
 }
 
 // RateSample is a delivery rate sample as the sender takes it at each ACK
@@ -129,15 +134,34 @@ type Controller interface {
 
 // RateController is a Controller that sets window and pacing rate itself, such
 // as BBR (cong_control). If an algorithm has it, OnAck and the generic window
-// reduction and pacing rate are not used.
+// reduction and pacing rate are not used, and the socket paces.
 type RateController interface {
 	Controller
-	// OnRate is told every ACK; it returns the pacing rate in bytes/s.
-	OnRate(w *Window, s *Sample) (pacing uint64)
-	// MinTSOSegs is the floor of the segments of a packet (min_tso_segs).
+	// OnRate is told every ACK and sets Cwnd, Pacing and AppLimited of the
+	// window (cong_control).
+	OnRate(w *Window, s *Sample)
+	// TSOGoal is the segments of a packet; 0 leaves them to autosizing
+	// (tso_segs_goal, v4.9 to v4.16).
+	TSOGoal() uint32
+	// MinTSOSegs is the floor of the segments of a packet (min_tso_segs, v4.17).
 	MinTSOSegs(pacing uint64) uint32
 	// SndbufFactor is how many windows the send buffer holds (sndbuf_expand).
 	SndbufFactor() uint32
+	// Model is the algorithm's idea of the path, for reports.
+	Model(s *Sample) Model
+}
+
+// Model is what an algorithm that sets the rate thinks of the path.
+type Model struct {
+	Mode        string // what it does at the moment, as its source names it
+	Phase       uint8  // phase of the gain cycle
+	Bandwidth   uint64 // payload, bytes/s
+	MinRTTUs    uint32 // least round trip, µs; all ones: none
+	BDP         uint32 // segments that the path holds
+	Goal        uint32 // segments of a packet that the window allows for
+	Aggregation uint32 // segments that it allows for bursts of ACKs
+	PacingGain  uint32 // in 256ths
+	CwndGain    uint32 // in 256ths
 }
 
 // HystartKind is which form of HyStart CUBIC runs.
@@ -163,6 +187,7 @@ type Options struct {
 	StretchAvoid     bool        // and in congestion avoidance (v4.0)
 	IdleShift        bool        // CUBIC: idle time is not growth (v4.3)
 	AckRatio         bool        // CUBIC: growth is scaled by the segments per ACK (before v4.0)
+	BBR              BBROptions  // BBR
 }
 
 // New returns a controller of the named algorithm. The error wraps ErrUnknown
@@ -176,9 +201,11 @@ func New(name string, o Options) (Controller, error) {
 		return &reno{opt: o}, nil
 	case "cubic":
 		return newCubic(o), nil
+	case "bbr":
+		return newBBR(o), nil
 	}
 	return nil, fmt.Errorf("%w %q: have %s", ErrUnknown, name, strings.Join(Names(), ", "))
 }
 
 // Names returns the names of the algorithms, sorted.
-func Names() []string { return []string{"cubic", "reno"} }
+func Names() []string { return []string{"bbr", "cubic", "reno"} }
