@@ -166,12 +166,22 @@ func (p *Plan) apply(key string, values []string) {
 	}
 }
 
+// spanKernels keeps releases and remedies that the command line named before.
 func (p *Plan) spanKernels(kernels []string) {
 	var out []Variant
 	for _, k := range kernels {
-		out = append(out, Variant{Kernel: k})
+		for _, v := range p.Variants {
+			v.Kernel = k
+			if !p.fixed["release"] {
+				v.Release = ""
+			}
+			if !p.fixed["remedies"] {
+				v.Remedies = []string{}
+			}
+			out = append(out, v)
+		}
 	}
-	p.Variants = out
+	p.Variants = dedup(out)
 }
 
 func (p *Plan) spanReleases(releases []string) {

@@ -67,6 +67,7 @@ func TestPlanSettings(t *testing.T) {
 		{[]string{"kernel=6.1,6.12", "queue_pairs=2"}, []string{"6.1-2q", "6.12-2q"}},
 		{[]string{"queue_pairs=1"}, []string{"3.8-orphan-1q", "6.12-napi-1q"}},
 		{[]string{"kernel=6.12", "release=orphan,napi", "queue_pairs=1"}, []string{"6.12-orphan-1q", "6.12-napi-1q"}},
+		{[]string{"release=orphan", "kernel=6.1", "queue_pairs=1"}, []string{"6.1-orphan-1q"}},
 		{[]string{"kernel=3.8", "remedies=none,win-divisor-1", "queue_pairs=1"}, []string{"3.8-1q", "3.8-win-divisor-1-1q"}},
 		{[]string{"kernel=6.12", "queue_pairs=1", "policy=none,hold:packets=4,time=20us"},
 			[]string{"6.12-1q-policy=none", "6.12-1q-policy=hold_packets=4,time=20us"}},

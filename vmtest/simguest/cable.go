@@ -103,11 +103,12 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 	return e, nil
 }
 
-// window is what the receiver offers at first: as many whole segments as 16
-// bits hold.
+// window is what the receiver offers at first: half its first buffer in whole
+// segments, as far as 16 bits go (tcp_select_initial_window, v6.1).
 func (c *cable) window() uint32 {
 	mss := uint32(c.w.s.EffectiveMSS())
-	return max(65535/mss, 1) * mss
+	half := uint32(min(c.w.kernel.Sysctl.Rmem[1]/2, 1<<30))
+	return min(max(half/mss, 1)*mss, 65535)
 }
 
 // received is the payload that the flow's program read.
