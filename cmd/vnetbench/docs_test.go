@@ -44,10 +44,10 @@ func jsonPaths(prefix string, t reflect.Type) []string {
 		return jsonPaths(prefix+"{}", t.Elem())
 	case reflect.Struct:
 		var out []string
-		for i := range t.NumField() {
-			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		for field := range t.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if name != "-" {
-				out = append(out, jsonPaths(strings.TrimPrefix(prefix+"."+name, "."), t.Field(i).Type)...)
+				out = append(out, jsonPaths(strings.TrimPrefix(prefix+"."+name, "."), field.Type)...)
 			}
 		}
 		return out
