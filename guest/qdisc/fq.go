@@ -38,7 +38,8 @@ const fqFastMax = 8
 // to send the watchdog is set to the first of these, with a slack of 10 µs; the
 // flows that have become due then, or whenever a packet is looked for, go to the
 // end of the old flows, in the order of their times. So a packet may leave up to
-// the slack later than its time.
+// the slack later than its time. A router leaves a packet the departure time that
+// it came with (since 5.18), which is over by then (skb_clear_tstamp).
 //
 // A flow without packets stays in its list until its turn comes: a new one passes
 // through the old flows, lest it gain by always being new. Then it is detached.
@@ -58,7 +59,8 @@ const fqFastMax = 8
 //
 // Deviations: flows are found by SKB.Flow, or by hash for a router, in our own
 // table, where the kernel compares addresses of sockets; so which of the flows
-// that share a bucket is forgotten after 3 s may differ. There is no packet of
+// that share a bucket is forgotten after 3 s may differ. A quantum of less than 256
+// bytes is refused, as by v6.12. There is no packet of
 // network control priority, the one kind that v6.1 serves before all flows.
 type fq struct {
 	common

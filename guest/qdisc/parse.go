@@ -61,20 +61,18 @@ func (s *Spec) params() []param {
 //
 // with tc(8)'s names. Rates are in bits per second with k, M, G or T for powers of
 // 1000; sizes are plain bytes; times have a unit. A parameter without a value is a
-// switch. An error wraps ErrUnknownKind or ErrSpec and says what would be right.
+// switch. A leading "mq " makes no difference, see Kind.UnmarshalText. An error wraps ErrUnknownKind or ErrSpec and says what would be right.
 func ParseSpec(text string) (Spec, error) {
 	name, rest, more := strings.Cut(text, ":")
 	var s Spec
-	kind, err := ParseKind(name)
-	if err != nil {
+	if err := s.Kind.UnmarshalText([]byte(name)); err != nil {
 		return s, err
 	}
-	s.Kind = kind
 	if more {
 		params := s.params()
 		for _, word := range strings.Split(rest, ",") {
 			if err := set(params, word); err != nil {
-				return Spec{}, fmt.Errorf("%w %s: %w", ErrSpec, kind, err)
+				return Spec{}, fmt.Errorf("%w %s: %w", ErrSpec, s.Kind, err)
 			}
 		}
 	}

@@ -120,7 +120,8 @@ type Config struct {
 	// the lockless pfifo_fast of 4.16 to 5.13 does.
 	NoBypass bool
 	// Bulk lets one run dequeue several packets, as far as the driver's BulkBytes
-	// reach, and tell the driver that more follow (since 3.18).
+	// reach, and tell the driver that more follow (since 3.18). Deviation: what the
+	// driver leaves of a batch is sent one by one later, as since 4.16.
 	Bulk bool
 	// SoftGSO cuts packets of several segments before they reach the driver
 	// (validate_xmit_skb): the device has no segmentation offload.
@@ -163,6 +164,7 @@ type TxQ struct {
 	disc  Disc
 	batch list // dequeued, next for the driver: the kernel's gso_skb and its local list
 
+	again   int  // packets of the batch that were put back
 	inHand  bool // the batch's first packet was counted as requeued
 	quota   int  // left of this run
 	holder  int  // CPU that ran the queue last

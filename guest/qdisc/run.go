@@ -73,15 +73,24 @@ func (q *TxQ) Run(now vtime.Time) Outcome {
 		return o
 	}
 	for q.batch.n > 0 && !o.Kick {
+		if q.again > 0 && q.quota <= 0 {
+			break
+		}
 		if q.dev.Stopped() || !q.give(now, &o) {
 			q.requeue()
 			return o
 		}
 	}
-	if q.Len() == 0 || q.dev.Stopped() {
+	if q.Len() == 0 {
 		return o
 	}
-	o.More = q.quota > 0 || q.batch.n > 0
+	if q.dev.Stopped() {
+		if q.batch.n > 0 {
+			q.requeue()
+		}
+		return o
+	}
+	o.More = q.quota > 0 || q.batch.n > q.again
 	o.Resched = !o.More
 	if o.Resched {
 		q.Stats.Rescheds++
@@ -98,10 +107,14 @@ func (q *TxQ) Release(now vtime.Time) { q.until = now }
 func (q *TxQ) give(now vtime.Time, o *Outcome) bool {
 	p := q.batch.pop()
 	bytes := uint64(p.HdrLen) + uint64(p.Len)
-	v := q.dev.Xmit(now, p, q.cfg.Bulk && q.batch.n > 0)
+	v := q.dev.Xmit(now, p, q.cfg.Bulk && q.batch.n > q.again)
 	if v.Busy {
 		q.batch.unpop(p)
 		return false
+	}
+	if q.again > 0 {
+		q.again--
+		q.quota--
 	}
 	q.inHand = false
 	q.Stats.Packets++
@@ -112,8 +125,11 @@ func (q *TxQ) give(now vtime.Time, o *Outcome) bool {
 	return true
 }
 
-// requeue notes, once per packet, that a dequeued packet has to wait.
+// requeue puts the rest of the batch back, and notes, once per packet, that a
+// dequeued packet has to wait. What was put back leaves one by one, not as a batch
+// (dev_requeue_skb, v6.1).
 func (q *TxQ) requeue() {
+	q.again = q.batch.n
 	q.disc.Hold(q.batch.n)
 	if !q.inHand {
 		q.inHand = true
@@ -122,7 +138,8 @@ func (q *TxQ) requeue() {
 }
 
 // dequeue loads the next batch, unless the driver is stopped or nothing leaves
-// at now.
+// at now. A batch may be one packet longer than what is left of the quota
+// (try_bulk_dequeue_skb, v6.1).
 func (q *TxQ) dequeue(now vtime.Time) bool {
 	if q.disc.Len() == 0 || q.dev.Stopped() {
 		return false
@@ -131,18 +148,19 @@ func (q *TxQ) dequeue(now vtime.Time) bool {
 	if q.cfg.Bulk {
 		room = q.dev.BulkBytes()
 	}
-	for {
+	for left := q.quota; left >= 0; left-- {
 		p, ok := q.disc.Dequeue(now)
 		if !ok {
-			return q.batch.n > 0
+			break
 		}
 		room -= int64(p.HdrLen + p.Len)
 		q.load(p)
 		q.quota--
 		if room <= 0 {
-			return true
+			break
 		}
 	}
+	return q.batch.n > 0
 }
 
 // load puts a packet, cut if need be, at the end of the batch.

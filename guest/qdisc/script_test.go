@@ -87,14 +87,32 @@ func (a args) num(t *testing.T, key string, def int) int {
 
 func (w *world) reset(t *testing.T, a args) {
 	kind, err := qdisc.ParseKind(a["kind"])
-	if err != nil {
+	if err != nil && a["spec"] == "" {
 		t.Fatal(err)
 	}
 	w.dev = &fakeDev{room: a.num(t, "room", 100), bulk: int64(a.num(t, "bulkbytes", 0)), log: &w.log}
-	w.q = qdisc.New(w.dev, &w.ops, &w.pool, qdisc.Config{
+	cfg := qdisc.Config{
 		Kind: kind, Limit: a.num(t, "limit", 0), Quota: a.num(t, "quota", 0),
 		Bulk: a["bulk"] == "on", SoftGSO: a["gso"] == "off", NoBypass: a["bypass"] == "off",
-	})
+	}
+	w.q = qdisc.New(w.dev, &w.ops, &w.pool, cfg)
+	if text, ok := a["spec"]; ok {
+		spec := mustParse(t, text).For(6, a.num(t, "minor", 12))
+		if w.q, err = qdisc.NewFrom(w.dev, &w.ops, &w.pool, cfg, spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// watchdog does what a composer does with the watchdog, up to until.
+func (w *world) watchdog(until vtime.Time) {
+	for at := w.q.Next(); at <= until; at = w.q.Next() {
+		fmt.Fprintf(&w.log, "  %d watchdog\n", at)
+		w.drive(at, w.q.Restart(at, 0))
+	}
+	if at := w.q.Next(); at != vtime.Never {
+		fmt.Fprintf(&w.log, "  next %d\n", at)
+	}
 }
 
 // packet makes a packet of so many segments of 1448 bytes; tos is its TOS byte.
@@ -105,6 +123,7 @@ func (w *world) packet(t *testing.T, a args) *skb.SKB {
 	if segs > 1 {
 		p.GSOSize = 1448
 	}
+	p.Tstamp, p.Flow, p.Hash = vtime.Time(a.num(t, "ts", 0)), int32(a.num(t, "flow", 0)), uint32(a.num(t, "hash", 0))
 	p.HdrLen = 66
 	p.Hdr[12], p.Hdr[13], p.Hdr[14], p.Hdr[15] = 8, 0, 0x45, byte(a.num(t, "tos", 0))
 	p.NFrags, p.Frags[0] = 1, skb.Frag{Addr: uint64(w.seq), Len: uint32(p.Len)}
@@ -130,7 +149,7 @@ func words(o qdisc.Outcome) string {
 	for _, f := range []struct {
 		on   bool
 		name string
-	}{{o.Kick, "kick"}, {o.Dropped, "dropped"}, {o.More, "more"}, {o.Resched, "resched"}} {
+	}{{o.Kick, "kick"}, {o.Dropped, "dropped"}, {o.Congested, "congested"}, {o.More, "more"}, {o.Resched, "resched"}} {
 		if f.on {
 			s.WriteString(" " + f.name)
 		}
@@ -160,6 +179,10 @@ func (w *world) do(t *testing.T, line string) {
 		w.dev.room = a.num(t, "n", 0)
 	case "restart":
 		w.drive(now, w.q.Restart(now, cpu))
+	case "watchdog":
+		w.watchdog(vtime.Time(a.num(t, "until", 0)))
+	case "fire":
+		fmt.Fprintf(&w.log, "  %v\n", w.q.Fire(now))
 	case "hold":
 		w.q.Release(now)
 	case "stats":

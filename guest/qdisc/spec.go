@@ -193,7 +193,7 @@ func (s *Spec) fqBounds() []bound {
 		{"limit", s.Limit, 1, 1 << 31},
 		{"rate", orNone(s.RateBps), 8, rateMax},
 		{"flow_limit", int64(f.FlowLimit), 1, 1 << 31},
-		{"quantum", f.Quantum, 1, 1 << 20},
+		{"quantum", f.Quantum, 256, 1 << 20},
 		{"initial_quantum", f.InitialQuantum, 1, 1 << 20},
 		{"refill_delay", int64(f.Refill), 1, int64(time.Hour)},
 		{"low_rate", f.LowRateBps, 1, rateMax},
