@@ -72,7 +72,7 @@ func TestCoDelMarks(t *testing.T) {
 // or one frame at most is left behind.
 func TestCoDelIsCalm(t *testing.T) {
 	e := newEgress(t, mustParse(t, "fq_codel:target=20ms"))
-	for ms := vtime.Time(0); ms < 1000; ms++ {
+	for ms := range vtime.Time(1000) {
 		e.add(ms*1_000_000, pkt{})
 		if ms >= 15 {
 			p, _ := e.d.Dequeue(ms * 1_000_000)

@@ -70,7 +70,7 @@ func ParseSpec(text string) (Spec, error) {
 	}
 	if more {
 		params := s.params()
-		for _, word := range strings.Split(rest, ",") {
+		for word := range strings.SplitSeq(rest, ",") {
 			if err := set(params, word); err != nil {
 				return Spec{}, fmt.Errorf("%w %s: %w", ErrSpec, s.Kind, err)
 			}
@@ -182,7 +182,7 @@ func last(s string) byte {
 }
 
 func parseNumbers(s string) (list []uint64, err error) {
-	for _, w := range strings.Split(s, ";") {
+	for w := range strings.SplitSeq(s, ";") {
 		n, err := strconv.ParseUint(w, 10, 63)
 		if err != nil || n == 0 {
 			return nil, errNumbers
