@@ -2,6 +2,7 @@ package vmtest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -154,10 +155,5 @@ func setLoss(s *Scenario, v string) error {
 }
 
 func contains(list []string, v string) bool {
-	for _, l := range list {
-		if l == v {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, v)
 }

@@ -84,6 +84,7 @@ var keys = []Key{
 	size("link.queue", "queue in front of the link in bytes; 0: no limit", 0, func(s *Scenario) *Bytes { return &s.Link.Queue }),
 	{"link.loss", "share of data packets lost, 0 to 1", setLoss, func(s *Scenario) string { return strconv.FormatFloat(s.Link.Loss, 'g', -1, 64) }},
 	size("receiver.rmem", "largest receive buffer (tcp_rmem[2]) in bytes", 4096, func(s *Scenario) *Bytes { return &s.Receiver.Rmem }),
+	number32("receiver.mtu", "MTU of the receiver's device, which its MSS option comes from; 0: the sender's", 0, 65535, func(s *Scenario) *int { return &s.Receiver.MTU }),
 	onOff("receiver.gro", "packets reach the receiver's TCP whole", func(s *Scenario) *bool { return &s.Receiver.GRO }),
 	text("receiver.kernel", "release whose receiver rules hold; empty: the sender's", func(s *Scenario) *string { return &s.Receiver.Kernel }),
 	oneOf("trace.at", "where packets are recorded: qdisc, driver, device or host", func(s *Scenario) *string { return &s.Trace.At }, "qdisc", "driver", "device", "host"),

@@ -91,7 +91,7 @@ func sameParts(a, b string) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	for _, p := range strings.Split(b, "-") {
+	for p := range strings.SplitSeq(b, "-") {
 		if !strings.Contains(a, p) {
 			return false
 		}

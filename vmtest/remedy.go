@@ -48,7 +48,7 @@ func remedyByName(name string) (Remedy, error) {
 
 func setRemedies(s *Scenario, v string) error {
 	names := []string{}
-	for _, n := range strings.Split(v, "+") {
+	for n := range strings.SplitSeq(v, "+") {
 		if n == "none" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package vmtest
 
 import (
+	"maps"
 	"time"
 )
 
@@ -141,6 +142,7 @@ type LinkConfig struct {
 // ReceiverConfig is the remote end.
 type ReceiverConfig struct {
 	Rmem   Bytes  `json:"rmem"`   // largest receive buffer (tcp_rmem[2])
+	MTU    int    `json:"mtu"`    // of its device; 0: the sender's
 	GRO    bool   `json:"gro"`    // a GSO packet reaches TCP whole
 	Kernel string `json:"kernel"` // whose ACK rules; "": the sender's
 }
@@ -182,9 +184,7 @@ func (s Scenario) Clone() Scenario {
 
 func cloneMap(m map[string]string) map[string]string {
 	c := make(map[string]string, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
+	maps.Copy(c, m)
 	return c
 }
 

@@ -21,7 +21,7 @@ func TestSetAndGetEveryKey(t *testing.T) {
 		"router.fwd": "netem:delay=5ms", "router.rev": "noqueue", "ip": "6", "mtu": "9000", "mss": "4096", "gso_max_size": "181000", "gso_max_segs": "2",
 		"nic.tso_max_size": "524280", "policy": "hold:packets=4,time=20us", "host": "med2", "host.wake": "3µs",
 		"host.tx_base": "2µs", "host.tx_per_kb": "100ns", "host.rx": "800ns", "link.rate": "10G", "link.delay": "2µs",
-		"link.queue": "1M", "link.loss": "0.01", "receiver.rmem": "32M", "receiver.gro": "off",
+		"link.queue": "1M", "link.loss": "0.01", "receiver.rmem": "32M", "receiver.gro": "off", "receiver.mtu": "9000",
 		"receiver.kernel": "6.12", "trace.at": "host",
 	}
 	for _, k := range vmtest.Keys() {

@@ -39,11 +39,12 @@ type Config struct {
 	Switches Switches // what the kernel release does
 	Sysctl   Sysctl   // its knobs
 
-	CC     string // congestion control by name (cc.Names); default cubic
-	IPv6   bool   // headers and GSO limits of IPv6
-	MSS    uint32 // payload bytes of a full segment, options taken off (mss_cache); default 1448, 1428 with IPv6
-	HZ     uint32 // clock ticks per second, 1 to 10000; default 250
-	MaxHdr uint32 // MAX_TCP_HEADER: 304 or 320 in a distribution's kernel, 192 in a UML build; default 320
+	CC      string // congestion control by name (cc.Names); default cubic
+	IPv6    bool   // headers and GSO limits of IPv6
+	MSS     uint32 // payload bytes of a full segment, options taken off (mss_cache); default 1448, 1428 with IPv6
+	PeerMSS uint32 // MSS option of the peer (mss_clamp), bytes; 0 means MSS and 12 bytes of timestamps
+	HZ      uint32 // clock ticks per second, 1 to 10000; default 250
+	MaxHdr  uint32 // MAX_TCP_HEADER: 304 or 320 in a distribution's kernel, 192 in a UML build; default 320
 
 	CanGSO     bool   // the device takes GSO packets; ignored where the kernel segments in software (v4.17)
 	GSOMaxSize uint32 // the device's gso_max_size, bytes; default 65536
@@ -84,6 +85,7 @@ func (c Config) withDefaults() Config {
 		mss = 1428
 	}
 	def(&c.MSS, mss)
+	def(&c.PeerMSS, c.MSS+12)
 	def(&c.HZ, 250)
 	def(&c.MaxHdr, 320)
 	def(&c.GSOMaxSize, 65536)

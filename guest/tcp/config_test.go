@@ -32,7 +32,7 @@ func TestReleases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, kv := range strings.Fields(c.switches) {
+		for kv := range strings.FieldsSeq(c.switches) {
 			name, want, _ := strings.Cut(kv, "=")
 			if got := k.Switches.Get(name); got != want {
 				t.Errorf("%s: %s is %s, want %s", c.kernel, name, got, want)

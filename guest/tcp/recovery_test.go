@@ -1,6 +1,7 @@
 package tcp_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -13,12 +14,7 @@ import (
 // loseNth loses the packets with these numbers, once.
 func loseNth(ns ...int) func(int, *skb.SKB) bool {
 	return func(n int, _ *skb.SKB) bool {
-		for _, x := range ns {
-			if x == n {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(ns, n)
 	}
 }
 

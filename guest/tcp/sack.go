@@ -5,7 +5,7 @@ package tcp
 // the search for the others starts where the last one ended.
 func (s *Sock) sackTag(sacks []Range, st *ackState) {
 	n := min(len(sacks), len(s.lastSacks))
-	for i := 0; i < n; i++ {
+	for i := range n {
 		b := sacks[i]
 		if i == 0 && s.isDSACK(sacks) {
 			st.flag |= flagDSACK

@@ -92,7 +92,7 @@ func (w *world) parseAck(n uint32, f []string) tcp.Ack {
 // merged joins packets that continue each other, unless want has a border there.
 func merged(sent []sentPkt, want string) string {
 	border := map[uint32]bool{}
-	for _, f := range strings.Fields(want) {
+	for f := range strings.FieldsSeq(want) {
 		var a, b uint32
 		_, _ = fmt.Sscanf(f, "%d:%d", &a, &b)
 		border[b] = true

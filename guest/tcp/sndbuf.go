@@ -27,8 +27,8 @@ func (s *Sock) checkSpace() {
 // expandSndbuf lets the send buffer hold two windows of packets with the worst
 // overhead (tcp_sndbuf_expand).
 func (s *Sock) expandSndbuf() {
-	const timestamps, shinfo, skbuff = 12, 320, 256
-	per := pow2Roundup(s.cfg.MSS+timestamps+s.cfg.MaxHdr+shinfo) + skbuff
+	const shinfo, skbuff = 320, 256
+	per := pow2Roundup(s.cfg.PeerMSS+s.cfg.MaxHdr+shinfo) + skbuff
 	segs := max(initCwnd, s.win.Cwnd, uint32(s.cfg.Sysctl.Reordering)+1)
 	factor := uint64(2)
 	if s.rateCC != nil {

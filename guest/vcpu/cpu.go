@@ -183,7 +183,7 @@ func (c *CPU) ReadClock() vtime.Time {
 	if c.class == Process || !c.table.clockInProcess {
 		c.Charge(OpClockRead, 1)
 	}
-	return c.now
+	return c.table.Reading(c.now)
 }
 
 // WaitUntil spends the time until t, if it is later than the CPU's, waiting

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
 
 // Kind says how far a cost can be trusted.
@@ -39,6 +41,9 @@ type Table struct {
 	// clockInProcess limits OpClockRead to process context, as the virtual
 	// clock of a UML guest in time-travel mode does.
 	clockInProcess bool
+	// quantum is the step of the guest's clock: a reading is rounded down to it.
+	// 0 is a clock of single nanoseconds.
+	quantum vtime.Time
 }
 
 // ErrUnknownTable is returned for a name that no table has.
@@ -92,6 +97,36 @@ func (t *Table) Assumed() []Op {
 	}
 	return ops
 }
+
+// Reading returns what the guest's clock shows at t.
+func (t *Table) Reading(now vtime.Time) vtime.Time {
+	if t.quantum == 0 {
+		return now
+	}
+	return now - now%t.quantum
+}
+
+// Expiry returns when a timer of the guest that is armed at now for the reading
+// at goes off. A guest whose clock has steps programs the difference to its
+// clock's reading, at least timerMin and one nanosecond more than that, and
+// arms anew if the reading is still short of at when the interrupt comes
+// (clockevents_program_event and hrtimer_interrupt, and the timer of ARCH=um,
+// v6.1 and v6.12).
+func (t *Table) Expiry(now, at vtime.Time) vtime.Time {
+	if t.quantum == 0 || at == vtime.Never {
+		return at
+	}
+	for {
+		now = now.Add(time.Duration(max(at-t.Reading(now), timerMin)) + 1)
+		if t.Reading(now) >= at {
+			return now
+		}
+	}
+}
+
+// timerMin is the least time that a timer of ARCH=um is programmed for, in
+// nanoseconds (TIMER_MIN_DELTA, arch/um/kernel/time.c, v6.1 and v6.12).
+const timerMin = 500
 
 // Scaled returns a copy in which one operation costs num/den of what it does
 // here. It panics if den is not positive or num negative: factors are the

@@ -54,6 +54,6 @@ func umlTable() *Table {
 	rows = append(rows, row{OpClockRead, 256 * ns, Measured,
 		"UML 6.1.192 and 6.12.117 with time-travel=ext: every clock read in process context moves virtual time by 256 ns (x86_64, 2026, traces of real kernels)"})
 	t := build("uml", "the guest of a UML kernel in virtual time: free but for reading the clock", rows)
-	t.clockInProcess = true
+	t.clockInProcess, t.quantum = true, 256
 	return t
 }

@@ -60,8 +60,8 @@ type conn struct {
 	chance  *sim.Rand
 	cwnd    cwndCount
 	start   sim.Timer // the program connects
-	alarm   sim.Timer // the program's sleep is over, or the SYN was not answered
-	timer   sim.Timer // the socket's
+	alarm   timer     // the program's sleep is over, or the SYN was not answered
+	timer   timer     // the socket's
 	connect connectTask
 	app     appTask
 	tsq     tsqTask
@@ -104,7 +104,7 @@ func newConn(w *world, id int) (*conn, error) {
 	key := frame.FlowKey{Src: k.data.Src, Dst: k.data.Dst, SrcPort: k.data.SrcPort, DstPort: k.data.DstPort, Proto: frame.ProtoTCP}
 	k.hash = key.Hash()
 	k.connect, k.app, k.tsq, k.expired = connectTask{k}, appTask{k}, tsqTask{k}, timerTask{k}
-	k.start, k.alarm, k.timer = w.loop.NewTimer(k, evStart), w.loop.NewTimer(k, evAlarm), w.loop.NewTimer(k, evTimer)
+	k.start, k.alarm, k.timer = w.loop.NewTimer(k, evStart), w.newTimer(k, evAlarm), w.newTimer(k, evTimer)
 	k.chance = sim.NewRand(w.s.Seed, "program "+strconv.Itoa(id))
 	k.start.Set(vtime.Time(k.f.Start))
 	return k, nil

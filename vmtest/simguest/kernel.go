@@ -32,10 +32,22 @@ func kernelConfig(s *vmtest.Scenario) (tcp.Config, error) {
 		c.MaxHdr = uint32(s.MaxHeader)
 	}
 	c.IPv6, c.MSS = s.IP == 6, uint32(s.EffectiveMSS())
+	c.PeerMSS = uint32(peerMSS(s))
 	c.CanGSO = s.TSO || s.GSO
 	c.GSOMaxSize = uint32(min(s.GSOMaxSize, s.NIC.TSOMaxSize))
 	c.GSOMaxSegs = uint32(s.GSOMaxSegs)
 	return c, nil
+}
+
+// peerMSS is the MSS option that the receiver sends: what its own MTU has room
+// for, without regard to timestamps.
+func peerMSS(s *vmtest.Scenario) int {
+	if s.Receiver.MTU == 0 {
+		return s.EffectiveMSS() + 12
+	}
+	t := *s
+	t.MTU, t.MSS = s.Receiver.MTU, 0
+	return t.EffectiveMSS() + 12
 }
 
 // driverConfig returns the driver that the scenario's kernel has.

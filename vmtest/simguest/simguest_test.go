@@ -109,7 +109,7 @@ func TestTrace(t *testing.T) {
 		}
 		var sum, packets int64
 		last := int64(-1)
-		for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
+		for line := range strings.SplitSeq(strings.TrimSpace(out.String()), "\n") {
 			f := strings.Split(line, "\t")
 			if strings.HasPrefix(line, "#") || f[0] == "t_ns" {
 				continue
@@ -178,18 +178,18 @@ func TestRefuses(t *testing.T) {
 
 func TestHostModelFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "host.toml")
-	text := ""
+	var text strings.Builder
 	for _, n := range []string{"wake", "tx_base", "tx_stack", "tx_per_kb", "rx", "call"} {
-		text += "[" + n + "]\nns = 100\nkind = \"measured\"\nnote = \"here\"\n"
+		text.WriteString("[" + n + "]\nns = 100\nkind = \"measured\"\nnote = \"here\"\n")
 	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r := run(t, vmtest.Default(), "host="+path, "duration=2ms")
 	if r.Totals.Bytes == 0 {
 		t.Error("nothing was sent")
 	}
-	if err := os.WriteFile(path, []byte(text+"[txbase]\nns = 1\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text.String()+"[txbase]\nns = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := vmtest.Default()

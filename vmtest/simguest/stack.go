@@ -2,7 +2,6 @@ package simguest
 
 import (
 	"github.com/vnetbench/vnetbench/guest/qdisc"
-	"github.com/vnetbench/vnetbench/guest/sim"
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
@@ -16,7 +15,7 @@ type txQueue struct {
 	index int
 	cpu   *processor // of its interrupts
 	q     *qdisc.TxQ
-	wait  sim.Timer // the discipline holds packets back
+	wait  timer // the discipline holds packets back
 
 	irq     txIRQ
 	poll    txPoll
@@ -33,7 +32,7 @@ type (
 func newTxQueue(w *world, i int, cpu *processor, q *qdisc.TxQ) *txQueue {
 	t := &txQueue{w: w, index: i, cpu: cpu, q: q}
 	t.irq, t.poll, t.restart = txIRQ{t}, txPoll{t}, txRestart{t}
-	t.wait = w.loop.NewTimer(t, 0)
+	t.wait = w.newTimer(t, 0)
 	return t
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/vnetbench/vnetbench/guest/driver"
 	"github.com/vnetbench/vnetbench/guest/qdisc"
-	"github.com/vnetbench/vnetbench/guest/sim"
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/hostnet/link"
@@ -21,7 +20,7 @@ import (
 type vethLower struct {
 	w    *world
 	a    *qdisc.TxQ
-	wait sim.Timer // A's discipline holds packets back
+	wait timer // A's discipline holds packets back
 	fwd  *hop
 	rev  *hop
 	tx   netdev.Stats // of what leaves A
@@ -45,7 +44,7 @@ type (
 type hop struct {
 	l     *vethLower
 	disc  qdisc.Disc
-	timer sim.Timer
+	timer timer
 	toA   bool
 }
 
@@ -62,7 +61,7 @@ func (w *world) newVeth() error {
 	if l.a, err = qdisc.NewFrom(vethDev{l}, w, &w.pool, qdisc.Config{}, spec); err != nil {
 		return fmt.Errorf("qdisc: %w", err)
 	}
-	l.wait = w.loop.NewTimer(l, 0)
+	l.wait = w.newTimer(l, 0)
 	if l.fwd, err = l.newHop(w.s.Router.Forward, false); err != nil {
 		return fmt.Errorf("router.fwd: %w", err)
 	}
@@ -80,7 +79,7 @@ func (l *vethLower) newHop(text string, toA bool) (*hop, error) {
 	}
 	h := &hop{l: l, toA: toA}
 	h.disc, err = qdisc.NewDisc(spec, l.w, &l.w.pool)
-	h.timer = l.w.loop.NewTimer(h, 0)
+	h.timer = l.w.newTimer(h, 0)
 	return h, err
 }
 
