@@ -239,7 +239,6 @@ type slowPort struct {
 	*testPort
 	kept []netdev.Token
 	done int // eventfd
-	hold bool
 }
 
 func (p *slowPort) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, tok netdev.Token) (vtime.Time, netdev.SendResult) {

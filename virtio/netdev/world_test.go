@@ -44,14 +44,13 @@ const (
 // setup describes a world; the zero value has one pair with rings of 256 and
 // everything negotiated.
 type setup struct {
-	cfg   netdev.Config
-	off   virtio.Features // offered and not acknowledged
-	size  uint16
-	ctrl  bool
-	noTX  bool
-	noRX  bool
-	wire  *wire
-	ready bool // do not start the rings
+	cfg  netdev.Config
+	off  virtio.Features // offered and not acknowledged
+	size uint16
+	ctrl bool
+	noTX bool
+	noRX bool
+	wire *wire
 }
 
 func newWorld(t testing.TB, s setup) *world {

@@ -38,8 +38,9 @@
 // # The race detector
 //
 // The other side of the memory is a guest: there is no happens-before between it
-// and us that the race detector could see. The accessors are marked
-// go:norace, so that a test with both sides in one process is not reported.
+// and us that the race detector could see. The accessors are marked with the
+// directive norace, so that a test with both sides in one process is not
+// reported.
 package shm
 
 import "unsafe"
