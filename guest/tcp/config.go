@@ -85,7 +85,6 @@ func (c Config) withDefaults() Config {
 		mss = 1428
 	}
 	def(&c.MSS, mss)
-	def(&c.PeerMSS, c.MSS+12)
 	def(&c.HZ, 250)
 	def(&c.MaxHdr, 320)
 	def(&c.GSOMaxSize, 65536)

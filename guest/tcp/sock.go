@@ -127,6 +127,9 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.PeerMSS == 0 {
+		cfg.PeerMSS = cfg.MSS + 12
+	}
 	s := &Sock{flow: flow, cfg: cfg, env: env, pool: pool, mss: cfg.MSS}
 	s.initGSO()
 	var err error
