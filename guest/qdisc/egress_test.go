@@ -18,7 +18,6 @@ type egress struct {
 	seq  uint32
 	left []string // "time:seq" of what left
 	fate []qdisc.Fate
-	free func(p *skb.SKB) // frees what left, if not nil
 }
 
 func newEgress(t testing.TB, spec qdisc.Spec) *egress {
