@@ -103,11 +103,32 @@ func TestClockOfUMLTicksInProcessContextOnly(t *testing.T) {
 	}
 	for b.Step(b.Next()) {
 	}
-	if d := cmp.Diff([vcpu.NumClasses]vtime.Time{1000, 1000, 1512}, got); d != "" {
+	if d := cmp.Diff([vcpu.NumClasses]vtime.Time{768, 768, 1280}, got); d != "" {
 		t.Error(d)
 	}
 	if n := b.Usage().Ops[vcpu.OpClockRead]; n != 2 {
 		t.Errorf("%d clock reads counted, want 2", n)
+	}
+}
+
+// A timer of a UML guest goes off at the programmed difference and one
+// nanosecond, never below 500, and again if its clock's reading is short.
+func TestExpiryOfUMLTimers(t *testing.T) {
+	uml, free := table(t, "uml"), table(t, "free")
+	for _, c := range []struct{ now, at, want vtime.Time }{
+		{0, 2560, 2561},       // on the grid: the reading is 2560
+		{0, 2570, 2571 + 501}, // reads 2560 at first, which is short of it
+		{200, 2570, 2771},     // the raw offset carries the reading over 2570
+		{0, 100, 501},         // the least difference
+		{1000, 900, 1501},     // already due
+		{0, vtime.Never, vtime.Never},
+	} {
+		if got := uml.Expiry(c.now, c.at); got != c.want {
+			t.Errorf("armed at %d for %d: goes off at %d, want %d", c.now, c.at, got, c.want)
+		}
+		if got := free.Expiry(c.now, c.at); got != c.at {
+			t.Errorf("a clock of single nanoseconds: %d, want %d", got, c.at)
+		}
 	}
 }
 
