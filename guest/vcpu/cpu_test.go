@@ -118,7 +118,7 @@ func TestExpiryOfUMLTimers(t *testing.T) {
 	for _, c := range []struct{ now, at, want vtime.Time }{
 		{0, 2560, 2561},       // on the grid: the reading is 2560
 		{0, 2570, 2571 + 501}, // reads 2560 at first, which is short of it
-		{200, 2570, 2771},     // the raw offset carries the reading over 2570
+		{250, 2570, 2821},     // the raw offset carries the reading over 2570
 		{0, 100, 501},         // the least difference
 		{1000, 900, 1501},     // already due
 		{0, vtime.Never, vtime.Never},
