@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -26,6 +27,11 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "connect": connect},
 		// Short paths, since a socket's has a limit.
 		WorkdirRoot: shortTemp(t),
+		Setup: func(env *testscript.Env) error {
+			traces, err := filepath.Abs("../../vmtest/trace/testdata/open")
+			env.Setenv("TRACES", traces)
+			return err
+		},
 	})
 }
 

@@ -88,7 +88,7 @@ func newConn(w *world, id int) (*conn, error) {
 	k.cpu = w.cpus[k.f.CPU]
 	cfg := w.kernel
 	cfg.CC, cfg.NoDelay = k.f.CC, k.f.NoDelay
-	cfg.ArenaPages = arenaPages
+	cfg.ArenaPages, cfg.BBRPhase, cfg.Seed = arenaPages, uint8(w.s.BBRPhase), w.s.Seed
 	if k.f.Pacing > 0 {
 		cfg.MaxPacingRate = uint64(k.f.Pacing)
 		cfg.Pacing = tcp.PacingNeeded

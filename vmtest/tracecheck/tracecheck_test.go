@@ -1,0 +1,78 @@
+package tracecheck_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/vnetbench/vnetbench/vmtest/trace"
+	"github.com/vnetbench/vnetbench/vmtest/tracecheck"
+)
+
+const open = "../trace/testdata/open"
+
+func TestNoTraces(t *testing.T) {
+	if _, err := tracecheck.Files(t.TempDir()); !errors.Is(err, tracecheck.ErrNoTraces) {
+		t.Errorf("an empty folder: %v", err)
+	}
+	if _, err := tracecheck.Files("nowhere"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+}
+
+// The model does not see a trace's packets: with garbage in their place it
+// sends the same.
+func TestBodyIsNotInput(t *testing.T) {
+	path := filepath.Join(open, "o05_pace12p5M_300us_cwndlock.612.tsv.gz")
+	text := unzip(t, path)
+	i := bytes.Index(text, []byte("\nt_ns"))
+	garbage := filepath.Join(t.TempDir(), filepath.Base(path[:len(path)-3]))
+	if err := os.WriteFile(garbage, append(text[:i+1:i+1], "\x00\xff no trace at all\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want, got := modelOf(t, path), modelOf(t, garbage)
+	if len(want) == 0 || len(want) != len(got) {
+		t.Fatalf("%d packets with the trace's body, %d with garbage", len(want), len(got))
+	}
+	for i := range want {
+		if want[i] != got[i] {
+			t.Fatalf("packet %d: %+v with the trace's body, %+v with garbage", i, want[i], got[i])
+		}
+	}
+}
+
+func unzip(t *testing.T, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func modelOf(t *testing.T, path string) []trace.Packet {
+	t.Helper()
+	h, err := trace.ReadHeaderFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := tracecheck.Models(context.Background(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m[0].Trace.Packets
+}
