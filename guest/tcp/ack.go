@@ -17,6 +17,9 @@ const (
 	flagMaybeDelayed                    // the receiver may have held it back
 	flagDSACK                           // it reports a duplicate
 	flagReneging                        // the receiver gave up SACKed data
+	flagOrigSacked                      // data from before the recovery arrived that was sent once only
+	flagLostRetrans                     // a retransmission was lost
+	flagDSACKTLP                        // the duplicate is a tail loss probe
 )
 
 const flagNotDup = flagWinUpdate | flagDataAcked
@@ -27,6 +30,10 @@ type ackState struct {
 	priorUna    uint32
 	priorFlight uint32
 	priorSacked uint32
+	priorFack   uint32 // end of the highest SACKed segment before this ACK
+	reord       uint32 // lowest segment that was overtaken
+	rttTaken    bool   // a round trip was taken
+	priorReneg  bool   // the receiver gave up SACKed data, and the recovery from that goes on
 	lostBefore  uint64
 	dlvBefore   uint64
 	pktsAcked   uint32
@@ -126,41 +133,65 @@ func (s *Sock) receive(a *Ack) {
 // ack processes the acknowledgement proper (tcp_ack).
 func (s *Sock) ack(a *Ack) {
 	st := &s.st
-	*st = ackState{priorUna: s.sndUna, priorFlight: s.inFlight(), priorSacked: s.sackedOut,
+	*st = ackState{priorUna: s.sndUna, priorFlight: s.inFlight(), priorSacked: s.sackedOut, priorFack: s.fack(), priorReneg: s.sackReneg,
 		lostBefore: s.lostTotal, dlvBefore: s.dlv.total,
 		firstAckt: -1, lastAckt: -1, firstSackt: -1, lastSackt: -1, rttUs: -1, tsEcr: a.TSEcr}
 	if after(a.Ack, s.sndNxt) {
 		s.cnt.BadAcks++
 		return
 	}
+	s.dlv.rateReset()
 	if before(a.Ack, s.sndUna) {
-		s.cnt.OldAcks++
+		s.oldAck(a, st)
 		return
 	}
-	s.dlv.rateReset()
 	priorPackets := s.packetsOut
 	s.advance(a, st)
+	if a.ECE && s.ecnOK {
+		st.flag |= flagECE
+	}
 	if len(a.Sacks) > 0 && s.sackOK {
 		s.sackTag(a.Sacks, st)
 	}
-	if a.ECE {
-		st.flag |= flagECE
-	}
 	s.probesOut = 0
 	if priorPackets == 0 {
+		s.tellDelivered()
+		if st.flag&flagDSACK != 0 {
+			s.fastRetransAlert(st, false)
+		}
 		s.ackProbe()
 		s.tlpAck(a.Ack, st)
 		return
 	}
 	s.cleanRtx(st)
+	s.rackUpdateWindow()
+	s.tellDelivered()
 	s.tlpAck(a.Ack, st)
-	rexmit := s.dubious(st) && s.fastRetransAlert(st)
+	kind := rexmitNone
+	if s.dubious(st) {
+		kind = s.fastRetransAlert(st, st.flag&(flagUnaAdvanced|flagNotDup|flagDSACK) == 0)
+	}
 	if st.flag&flagSetTimer != 0 && !s.scheduleTLP(true) {
 		s.rearmRTO()
 	}
 	s.congestion(st)
-	if rexmit {
-		s.retransmitQueue()
+	s.sendRecovery(kind)
+}
+
+// oldAck looks at an ACK that another one overtook: what it SACKs counts.
+func (s *Sock) oldAck(a *Ack, st *ackState) {
+	s.cnt.OldAcks++
+	if len(a.Sacks) == 0 || !s.sackOK || s.sndUna-a.Ack > s.maxWindow {
+		return
+	}
+	s.sackTag(a.Sacks, st)
+	s.sendRecovery(s.fastRetransAlert(st, false))
+}
+
+// tellDelivered tells congestion control that looks at every ACK.
+func (s *Sock) tellDelivered() {
+	if s.ackCC != nil {
+		s.ackCC.OnDelivered(&s.win, s.sample())
 	}
 }
 
@@ -199,7 +230,7 @@ func (s *Sock) newWindow(wnd uint32) {
 // window, and the pacing rate follows (tcp_cong_control).
 func (s *Sock) congestion(st *ackState) {
 	delivered := uint32(s.dlv.total - st.dlvBefore)
-	s.rateGen(delivered, st.flag&flagMaybeDelayed != 0)
+	s.rateGen(delivered, st)
 	losses := uint32(s.lostTotal - st.lostBefore)
 	smp := s.sample()
 	smp.Acked, smp.RTT, smp.Losses = delivered, st.rttUs, losses
@@ -210,12 +241,21 @@ func (s *Sock) congestion(st *ackState) {
 	}
 	if s.reducing() {
 		s.reduceCwnd(delivered, losses, st.flag)
-	} else if st.flag&flagDataAcked != 0 {
+	} else if st.flag&s.progress() != 0 {
 		smp.CwndLimited = s.cwndLimited(st.priorFlight)
 		s.cc.OnAck(&s.win, smp)
 		s.cwndStamp = smp.Jiffies
 	}
 	s.updateRate()
+}
+
+// progress is the flags that let the window grow: where packets overtake each
+// other much, SACKs do too (tcp_may_raise_cwnd).
+func (s *Sock) progress() uint16 {
+	if s.reordering > uint32(s.cfg.Sysctl.Reordering) {
+		return flagDataAcked | flagDataSacked
+	}
+	return flagDataAcked
 }
 
 // sample fills the event that congestion control is told of.
@@ -233,6 +273,6 @@ func (s *Sock) sample() *cc.Sample {
 	p.CwndLimited = false
 	p.DeliveredAll, p.DeliveredAt, p.LostAll = s.dlv.total, s.dlv.at, s.lostTotal
 	p.Ahead = int64(max(s.wstamp-s.clock, 0)) / 1000
-	p.State = s.ca
+	p.State, p.MarkedAll, p.PriorCwnd, p.ECN = s.ca, s.dlv.marked, s.priorCwnd, s.ecnOK
 	return p
 }

@@ -51,6 +51,7 @@ type Handshake struct {
 	RTTUs  int64  // round trip of the SYN, or of the SYN-ACK on the side that accepts, µs; 0: not known
 	Window uint32 // the window that the peer offers, bytes
 	SACK   bool   // selective acknowledgements were agreed on
+	ECN    bool   // congestion marks were agreed on
 }
 
 // Range is a run of sequence numbers, from Start up to but not including End.

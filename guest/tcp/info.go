@@ -28,6 +28,7 @@ type Counters struct {
 	ForcedPush   uint64           // pushes because half the peer's window is unpushed
 	FastRecovery uint64           // entries into fast recovery
 	Timeouts     uint64           // retransmission timeouts
+	Undos        uint64           // window reductions taken back because nothing was lost
 	TLPs         uint64           // tail loss probes
 	ZeroProbes   uint64           // zero window probes
 	IdleRestarts uint64           // window reductions after idle time

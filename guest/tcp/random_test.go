@@ -11,6 +11,7 @@ import (
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/tcp"
 	"github.com/vnetbench/vnetbench/guest/tcp/cc"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
 
 // scene is a drawn scenario; build makes a world of it, always the same.
@@ -31,7 +32,10 @@ type scene struct {
 	noSack  bool
 	preempt bool
 	every   int
-	windows bool // the receiver's window varies, down to nothing
+	dsack   bool
+	stamps  bool
+	jitter  float64 // share of packets that others overtake
+	windows bool    // the receiver's window varies, down to nothing
 	mss     uint32
 }
 
@@ -51,6 +55,9 @@ func drawScene(t *rapid.T) scene {
 		segs:    rapid.Bool().Draw(t, "wire segments"),
 		noSack:  rapid.Float64().Draw(t, "nosack") < 0.2,
 		preempt: rapid.Bool().Draw(t, "preempt"),
+		dsack:   rapid.Bool().Draw(t, "dsack"),
+		stamps:  rapid.Bool().Draw(t, "stamps"),
+		jitter:  rapid.SampledFrom([]float64{0, 0, 0.05}).Draw(t, "jitter"),
 		every:   rapid.IntRange(0, 5).Draw(t, "ack every"),
 		windows: rapid.Float64().Draw(t, "windows") < 0.3,
 		mss:     rapid.Uint32Range(100, 9000).Draw(t, "mss"),
@@ -95,6 +102,13 @@ func (c *scene) build(tb testing.TB) *world {
 	w.lose = func(int, *skb.SKB) bool { return r.Float64() < c.loss }
 	w.refuse = func(int) bool { return r.Float64() < c.refuse }
 	w.loseAck = func() bool { return r.Float64() < c.loss }
+	w.late = func() vtime.Time {
+		if r.Float64() >= c.jitter {
+			return 0
+		}
+		return vtime.Time(r.Float64() * float64(c.rtt) * 2)
+	}
+	w.dsack, w.stamps = c.dsack, c.stamps
 	w.noSack, w.preempt, w.ackEvery = c.noSack, c.preempt, c.every
 	if c.segs {
 		w.mss = int32(c.mss)

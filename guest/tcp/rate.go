@@ -12,6 +12,7 @@ func micro(t vtime.Time) int64 { return int64(t) / 1000 }
 // delivery is the state of delivery rate sampling (net/ipv4/tcp_rate.c, v4.9).
 type delivery struct {
 	total   uint64 // segments delivered
+	marked  uint64 // of them, by ACKs that echo a congestion mark
 	at      int64  // time of the last delivery, µs
 	firstTx int64  // start of the send interval, µs
 
@@ -57,7 +58,7 @@ func (s *Sock) rateDelivered(g *seg) {
 
 // rateGen completes the sample at the end of an ACK that delivered n segments
 // (tcp_rate_gen).
-func (s *Sock) rateGen(n uint32, delayed bool) {
+func (s *Sock) rateGen(n uint32, st *ackState) {
 	d := &s.dlv
 	if s.win.AppLimited != 0 && d.total > s.win.AppLimited {
 		s.win.AppLimited = 0
@@ -66,8 +67,8 @@ func (s *Sock) rateGen(n uint32, delayed bool) {
 	if n > 0 {
 		d.at = now
 	}
-	d.rs.AckDelayed = delayed
-	if !d.has {
+	d.rs.AckDelayed = st.flag&flagMaybeDelayed != 0
+	if !d.has || st.priorReneg {
 		d.rs.Delivered, d.rs.Interval = -1, -1
 		return
 	}

@@ -2,85 +2,200 @@ package tcp
 
 import "github.com/vnetbench/vnetbench/guest/tcp/cc"
 
+// rexmit is what an ACK lets the sender send beside new data.
+type rexmit uint8
+
+const (
+	rexmitNone rexmit = iota
+	rexmitLost        // lost segments
+	rexmitNew         // new segments, as a test whether a timeout was a mistake (F-RTO, RFC 5682)
+)
+
 // dubious reports whether an ACK may tell of a loss (tcp_ack_is_dubious).
 func (s *Sock) dubious(st *ackState) bool {
 	return st.flag&flagNotDup == 0 || st.flag&(flagDataSacked|flagECE|flagDSACK) != 0 || s.ca != cc.Open
 }
 
-// fastRetransAlert runs the recovery states for a dubious ACK and reports
-// whether lost segments may be sent again (tcp_fastretrans_alert). Losses are
-// found by counting SACKed segments above a hole; time-based detection and
-// undoing are not modelled.
-func (s *Sock) fastRetransAlert(st *ackState) bool {
-	dup := st.flag&(flagUnaAdvanced|flagNotDup|flagDSACK) == 0
-	if st.flag&flagReneging != 0 {
-		return false // the timer cleans up
+// fastRetransAlert runs the recovery states for a dubious ACK and says what may
+// be sent for it (tcp_fastretrans_alert, v6.12). dup says that the ACK
+// acknowledged nothing at all.
+func (s *Sock) fastRetransAlert(st *ackState, dup bool) rexmit {
+	lost := dup || (st.flag&flagDataSacked != 0 && s.forceFast())
+	if s.packetsOut == 0 {
+		s.sackedOut = 0
 	}
-	s.exitStates()
+	if st.flag&flagECE != 0 {
+		s.priorSsthresh = 0 // the reduction is required, whatever comes
+	}
+	if s.reneged(st) || s.exitStates() {
+		return rexmitNone
+	}
+	kind, entered := rexmitNone, false
 	switch s.ca {
 	case cc.Recovery:
-		if dup && !s.sackOK {
-			s.addRenoSack()
+		if s.inRecovery(st, dup, &lost) {
+			return rexmitNone
 		}
 	case cc.Loss:
-		if dup && !s.sackOK {
-			s.addRenoSack()
+		kind = s.processLoss(st, dup)
+		s.identifyLoss(st)
+		if s.ca != cc.Open && st.flag&flagLostRetrans == 0 {
+			return kind
 		}
-		return true
+		fallthrough
 	default:
-		if !s.sackOK {
-			if st.flag&flagUnaAdvanced != 0 {
-				s.sackedOut = 0
-			}
-			if dup {
-				s.addRenoSack()
-			}
+		if !s.mayRecover(st, dup) {
+			return kind
 		}
-		if !s.timeToRecover() {
-			s.tryToOpen(st)
-			return false
-		}
-		s.enterRecovery()
+		entered = true
 	}
-	s.markLosses()
-	return true
+	if s.cfg.Switches.Loss == LossDupack && lost {
+		s.markByCount(entered)
+	}
+	return rexmitLost
 }
 
-// exitStates leaves a state whose data is acknowledged.
-func (s *Sock) exitStates() {
-	if s.ca == cc.Open || before(s.sndUna, s.highSeq) {
-		return
+// exitStates leaves a state whose data is acknowledged. It reports true if the
+// ACK is dealt with.
+func (s *Sock) exitStates() bool {
+	if s.ca == cc.Open {
+		s.retransStamp = 0
+		return false
+	}
+	if before(s.sndUna, s.highSeq) {
+		return false
 	}
 	switch s.ca {
 	case cc.CWR:
-		if s.sndUna != s.highSeq {
+		if s.sndUna != s.highSeq { // so that the mark of the reduction reaches the peer
 			s.endReduction()
 			s.setState(cc.Open)
 		}
 	case cc.Recovery:
 		if !s.sackOK {
 			s.sackedOut = 0
-			if s.sndUna == s.highSeq {
-				return // duplicate ACKs of the recovery may still come
-			}
+		}
+		if s.undoRecovery() {
+			return true
 		}
 		s.endReduction()
-		s.setState(cc.Open)
-	case cc.Loss:
-		if !s.sackOK {
-			s.sackedOut = 0
-		}
-		s.setState(cc.Open)
 	}
+	return false
 }
 
-// timeToRecover reports whether enough duplicates say that the head is lost. If
-// fewer than four segments are out and nothing else can be sent, one SACKed
-// segment above a hole is enough: no more will come (tcp_time_to_recover, and
-// RFC 5827). Its short delay, and the reordering timer that took its place in
-// v4.18, are not modelled.
+// inRecovery deals with an ACK in fast recovery and reports true if it does not
+// let anything be sent again.
+func (s *Sock) inRecovery(st *ackState, dup bool, lost *bool) bool {
+	if st.flag&flagUnaAdvanced == 0 {
+		if !s.sackOK && dup {
+			s.addRenoSack()
+		}
+	} else if s.undoPartial(st, lost) {
+		return true
+	}
+	if s.undoDSACK() {
+		s.tryToOpen(st)
+	}
+	s.identifyLoss(st)
+	if s.ca == cc.Recovery {
+		return false
+	}
+	if !s.timeToRecover() {
+		return true
+	}
+	s.enterRecovery(st.flag&flagECE != 0) // the last one was a mistake, but there is a loss
+	return false
+}
+
+// mayRecover deals with an ACK in a quiet state and reports whether it began a
+// recovery.
+func (s *Sock) mayRecover(st *ackState, dup bool) bool {
+	if !s.sackOK {
+		if st.flag&flagUnaAdvanced != 0 {
+			s.sackedOut = 0
+		}
+		if dup {
+			s.addRenoSack()
+		}
+	}
+	if s.ca <= cc.Disorder {
+		s.undoDSACK()
+	}
+	s.identifyLoss(st)
+	if !s.timeToRecover() {
+		s.tryToOpen(st)
+		return false
+	}
+	s.enterRecovery(st.flag&flagECE != 0)
+	return true
+}
+
+// processLoss deals with an ACK after a timeout. Acknowledged segments that
+// were sent once only say that the timeout was a mistake; to see any, new
+// segments are sent first (tcp_process_loss, F-RTO).
+func (s *Sock) processLoss(st *ackState, dup bool) rexmit {
+	done := !before(s.sndUna, s.highSeq)
+	if st.flag&flagUnaAdvanced != 0 && s.undoLoss(false) {
+		return rexmitNone
+	}
+	if s.frto {
+		if st.flag&flagOrigSacked != 0 && s.undoLoss(true) {
+			return rexmitNone
+		}
+		if after(s.sndNxt, s.highSeq) {
+			if st.flag&flagDataSacked != 0 || dup {
+				s.frto = false // the loss was real
+			}
+		} else if st.flag&flagUnaAdvanced != 0 && !done {
+			s.highSeq = s.sndNxt
+			if s.wq.head != nil && after(s.wndEnd(), s.sndNxt) {
+				return rexmitNew
+			}
+			s.frto = false
+		}
+	}
+	if done {
+		s.undoRecovery()
+		return rexmitNone
+	}
+	if !s.sackOK {
+		if after(s.sndNxt, s.highSeq) && dup {
+			s.addRenoSack()
+		} else if st.flag&flagUnaAdvanced != 0 {
+			s.sackedOut = 0
+		}
+	}
+	return rexmitLost
+}
+
+// sendRecovery sends what recovery allows after congestion control set the
+// window (tcp_xmit_recovery).
+func (s *Sock) sendRecovery(kind rexmit) {
+	if kind == rexmitNone {
+		return
+	}
+	if kind == rexmitNew {
+		s.pushPending(s.mss, nagleOff)
+		if after(s.sndNxt, s.highSeq) {
+			return
+		}
+		s.frto = false
+	}
+	s.retransmitQueue()
+}
+
+// timeToRecover reports whether a loss is proven. Kernels before v4.18 also
+// count duplicates, and those with tail loss probes take one SACKed segment
+// above a hole as enough if fewer than four are out and nothing else can be
+// sent (tcp_time_to_recover, and RFC 5827). Its short delay is not modelled.
 func (s *Sock) timeToRecover() bool {
-	if s.lostOut > 0 || s.sackedOut+1 > uint32(s.cfg.Sysctl.Reordering) {
+	if s.lostOut > 0 {
+		return true
+	}
+	if s.cfg.Switches.Loss != LossDupack {
+		return false
+	}
+	if s.sackedOut+1 > s.reordering {
 		return true
 	}
 	few := s.packetsOut < 4 && s.packetsOut > s.sackedOut && s.retransOut == 0
@@ -97,6 +212,9 @@ func (s *Sock) maySendNow() bool {
 // tryToOpen returns to the quiet states, or starts a reduction for a congestion
 // mark (tcp_try_to_open).
 func (s *Sock) tryToOpen(st *ackState) {
+	if !s.anyRetrans() {
+		s.retransStamp = 0
+	}
 	if st.flag&flagECE != 0 {
 		s.enterCWR()
 	}
@@ -109,7 +227,7 @@ func (s *Sock) tryToOpen(st *ackState) {
 // (tcp_try_keep_open).
 func (s *Sock) keepOpen() {
 	state := cc.Open
-	if s.sackedOut+s.lostOut > 0 || s.retransOut > 0 {
+	if s.sackedOut+s.lostOut > 0 || s.anyRetrans() {
 		state = cc.Disorder
 	}
 	if state != s.ca {
@@ -125,166 +243,44 @@ func (s *Sock) setState(to cc.State) {
 	}
 }
 
-// enterCWR starts a window reduction that is not for loss (tcp_enter_cwr).
-func (s *Sock) enterCWR() {
-	if s.ca < cc.CWR {
-		s.initReduction()
-		s.setState(cc.CWR)
-	}
-}
-
-func (s *Sock) enterRecovery() {
+// enterRecovery begins fast recovery (tcp_enter_recovery).
+func (s *Sock) enterRecovery(ece bool) {
 	s.cnt.FastRecovery++
+	if !s.anyRetrans() {
+		s.retransStamp = 0
+	}
+	s.priorSsthresh = 0
+	s.initUndo()
 	if !s.reducing() {
+		if !ece {
+			s.priorSsthresh = s.currentSsthresh()
+		}
 		s.initReduction()
 	}
 	s.setState(cc.Recovery)
 }
 
-// initReduction starts proportional rate reduction (tcp_init_cwnd_reduction).
-func (s *Sock) initReduction() {
-	s.highSeq = s.sndNxt
-	s.tlpHigh = 0
-	s.tlpActive = false
-	s.win.Cnt = 0
-	s.priorCwnd = s.win.Cwnd
-	s.prrDelivered, s.prrOut = 0, 0
-	s.win.Ssthresh = s.cc.Ssthresh(&s.win, s.sample())
-}
-
-// reduceCwnd sets the window so that it falls to the threshold in proportion to
-// what is delivered (tcp_cwnd_reduction, v6.1).
-func (s *Sock) reduceCwnd(acked, lost uint32, flag uint16) {
-	if acked == 0 || s.priorCwnd == 0 {
-		return
-	}
-	s.prrDelivered += acked
-	flight := int64(s.inFlight())
-	delta := int64(s.win.Ssthresh) - flight
-	var send int64
-	if delta < 0 {
-		share := uint64(s.win.Ssthresh)*uint64(s.prrDelivered) + uint64(s.priorCwnd) - 1
-		send = int64(share/uint64(s.priorCwnd)) - int64(s.prrOut)
-	} else {
-		send = max(int64(s.prrDelivered)-int64(s.prrOut), int64(acked))
-		if flag&flagUnaAdvanced != 0 && lost == 0 {
-			send++
-		}
-		send = min(delta, send)
-	}
-	if s.prrOut == 0 {
-		send = max(send, 1) // the fast retransmission itself
-	}
-	s.win.Cwnd = uint32(flight + max(send, 0))
-}
-
-// endReduction leaves the window at the threshold (tcp_end_cwnd_reduction).
-func (s *Sock) endReduction() {
-	if s.rateCC != nil {
-		return
-	}
-	if s.win.Ssthresh < cc.InfiniteSsthresh {
-		s.win.Cwnd = s.win.Ssthresh
-		s.cwndStamp = s.jiffies()
-	}
-	s.cc.OnEvent(&s.win, s.sample(), cc.CompleteCWR)
-}
-
-// markLosses marks the segments below enough SACKed ones (tcp_update_scoreboard).
-func (s *Sock) markLosses() {
-	reorder := uint32(s.cfg.Sysctl.Reordering)
-	switch {
-	case !s.sackOK:
-		s.markHead()
-	case s.sackedOut >= reorder:
-		s.markBelow(s.sackedOut - reorder)
-	default:
-		s.markHead()
-	}
-}
-
-// markHead marks the first segment of the queue.
-func (s *Sock) markHead() {
-	g := s.rtx.head
-	if g == nil || g.mark&(markLost|markSacked|markRetrans) != 0 {
-		return
-	}
-	if g.pcount > 1 {
-		s.splitRtx(g, g.pmss)
-	}
-	s.markOne(g)
-}
-
-// markBelow marks everything that has more than n SACKed segments above it.
-// It goes on where it stopped the last time (tcp_mark_head_lost).
-func (s *Sock) markBelow(n uint32) {
-	g, cnt := s.lostHint, s.lostCnt
-	if g == nil {
-		g, cnt = s.rtx.head, 0
-	}
-	for ; g != nil; g = g.next {
-		s.lostHint, s.lostCnt = g, cnt
-		if g.mark&markSacked != 0 {
-			cnt += g.pcount
-		}
-		if cnt > n {
-			return
-		}
-		s.markOne(g)
-	}
-}
-
-// markOne marks an entry as lost unless it was SACKed or is marked; one that was
-// retransmitted keeps that chance.
-func (s *Sock) markOne(g *seg) {
-	if g.mark&(markSacked|markLost) != 0 {
-		return
-	}
-	g.mark |= markLost
-	s.lostOut += g.pcount
-	s.lostTotal += uint64(g.pcount)
-	if s.rexmitHint != nil && before(g.seq, s.rexmitHint.seq) {
-		s.rexmitHint = g
-	}
-}
-
-// enterLoss takes everything that is not SACKed for lost after a timeout
-// (tcp_enter_loss).
+// enterLoss takes what was not SACKed for lost after a timeout, but for
+// segments that were sent too recently to tell (tcp_enter_loss).
 func (s *Sock) enterLoss() {
-	if h := s.rtx.head; h != nil && h.mark&markSacked != 0 {
-		s.forgetSacks()
-	}
-	if !s.sackOK {
-		s.sackedOut = 0
-	}
-	for g := s.rtx.head; g != nil; g = g.next {
-		if g.mark&markRetrans != 0 {
-			g.mark &^= markRetrans
-			s.retransOut -= g.pcount
-		}
-		s.markOne(g)
-	}
-	s.rexmitHint, s.lostHint, s.lostCnt = nil, nil, 0
+	fresh := s.ca < cc.Recovery
+	s.markTimeout()
 	if s.ca <= cc.Disorder || !after(s.highSeq, s.sndUna) || (s.ca == cc.Loss && s.retransmits == 0) {
+		s.priorSsthresh = s.currentSsthresh()
 		s.priorCwnd = s.win.Cwnd
 		s.win.Ssthresh = s.cc.Ssthresh(&s.win, s.sample())
 		s.cc.OnEvent(&s.win, s.sample(), cc.LossTimeout)
+		s.initUndo()
 	}
 	s.win.Cwnd = s.inFlight() + 1
 	s.win.Cnt = 0
 	s.cwndStamp = s.jiffies()
+	if def := uint32(s.cfg.Sysctl.Reordering); s.ca <= cc.Disorder && s.sackedOut >= def {
+		s.reordering = min(s.reordering, def)
+	}
 	s.setState(cc.Loss)
 	s.highSeq = s.sndNxt
 	s.tlpHigh, s.tlpActive = 0, false
-}
-
-// forgetSacks drops the scoreboard of a receiver that gave up SACKed data.
-func (s *Sock) forgetSacks() {
-	for g := s.rtx.head; g != nil; g = g.next {
-		if g.mark&markSacked != 0 {
-			g.mark &^= markSacked
-			s.sackedOut -= g.pcount
-		}
-	}
-	s.lastSacks = [4]Range{}
+	s.queueCWR()
+	s.frto = s.cfg.Sysctl.FRTO != 0 && (fresh || s.retransmits > 0)
 }

@@ -65,30 +65,30 @@ func TestTailLoss(t *testing.T) {
 	}
 }
 
-// TestTimeoutBackoff: with everything lost the timeout doubles.
+// TestTimeoutBackoff: with everything lost the timeout doubles. Since v4.8 the
+// timer wheel rounds up.
 func TestTimeoutBackoff(t *testing.T) {
-	w := newWorld(t, "6.12", func(c *tcp.Config) { c.HZ = 1000 }, sysctl("tcp_early_retrans", "0"))
-	w.rtt = 100 * ms
-	w.open()
-	w.lose = func(int, *skb.SKB) bool { return true }
-	start := w.now
-	w.send(1448, 0)
-	w.run(5 * time.Second)
-	var at []time.Duration
-	for _, p := range w.sent {
-		at = append(at, time.Duration(p.t-start)/ms)
-	}
-	want := []time.Duration{0, 300, 900, 2100, 4500}
-	if len(at) != len(want) {
-		t.Fatalf("sent at %v ms, want %v", at, want)
-	}
-	for i := range want {
-		if at[i] != want[i] {
-			t.Fatalf("sent at %v ms, want %v", at, want)
+	for kernel, want := range map[string][]int64{
+		"4.1":  {0, 300, 900, 2100, 4500},
+		"6.12": {0, 304, 920, 2136, 4568}, // slots of 8 and 64 ms, which begin at 1 s, the start
+	} {
+		w := newWorld(t, kernel, func(c *tcp.Config) { c.HZ = 1000 }, sysctl("tcp_early_retrans", "0"))
+		w.rtt = 100 * ms
+		w.open()
+		w.lose = func(int, *skb.SKB) bool { return true }
+		start := w.now
+		w.send(1448, 0)
+		w.run(5 * time.Second)
+		var at []int64
+		for _, p := range w.sent {
+			at = append(at, int64(p.t-start)/1e6)
 		}
-	}
-	if i := w.s.Info(); i.State != cc.Loss || i.Cwnd != 1 || i.InFlight != 1 {
-		t.Errorf("%+v", i)
+		if !slices.Equal(at, want) {
+			t.Errorf("%s: sent at %v ms, want %v", kernel, at, want)
+		}
+		if i := w.s.Info(); i.State != cc.Loss || i.Cwnd != 1 || i.InFlight != 1 {
+			t.Errorf("%s: %+v", kernel, i)
+		}
 	}
 }
 

@@ -64,11 +64,13 @@ func base38() Switches {
 
 // debian puts on what the stable kernels of Debian's 6.1.192 and 6.12.117
 // carry beyond their release: the ACK distance test of TSO deferral, the TSQ
-// exception for one entry in the retransmit queue, and HyStart's rounds.
+// exception for one entry in the retransmit queue, HyStart's rounds, and the
+// margin of timers in microseconds.
 func debian(k *Kernel) {
 	k.Switches.Defer = DeferD6
 	k.Switches.TSQPass = PassOne
 	k.Switches.Hystart = HystartRound
+	k.Switches.TimeoutUs = true
 }
 
 // history is what changed, and in which release.
@@ -102,13 +104,14 @@ var history = []struct {
 		k.Switches.Rate, k.Switches.IdleEntail, k.Switches.CubicIdle = RateRatio, true, true
 	}},
 	{"4.7", func(k *Kernel) { k.Switches.EORMarks, k.Switches.Flush = true, FlushEach }},
+	{"4.8", func(k *Kernel) { k.Switches.TimerWheel = true }},
 	{"4.9", func(k *Kernel) { k.Switches.BBR = true }},
 	{"4.10", func(k *Kernel) { k.Switches.TSQPass = PassTwo }},
 	{"4.13", func(k *Kernel) { k.Switches.Pace, k.Switches.ClockCache = PaceTimer, true }},
 	{"4.15", func(k *Kernel) { k.Switches.TSQPass, k.Switches.Autocork = PassEmpty, CorkRtx }},
 	{"4.16", func(k *Kernel) { k.Switches.BBRGSOUnaware = true }},
 	{"4.17", func(k *Kernel) { k.Switches.AlwaysGSO, k.Switches.BBRGoal = true, BBRGoalHook }},
-	{"4.18", func(k *Kernel) { k.Switches.BBRRTTStrict = true }},
+	{"4.18", func(k *Kernel) { k.Switches.BBRRTTStrict, k.Switches.Loss = true, LossRACK }},
 	{"4.19", func(k *Kernel) { k.Switches.BBRIdleExit = true }},
 	{"4.20", func(k *Kernel) { k.Switches.Pace, k.Switches.BBREDT = PaceEDT, true }},
 	{"5.0", func(k *Kernel) {
@@ -128,6 +131,7 @@ var history = []struct {
 	{"5.18", func(k *Kernel) { k.Switches.Autosize, k.Switches.GSOPresub = AutosizeRTT, true }},
 	{"6.1", func(k *Kernel) { k.Switches.Limited = LimitedUsage }},
 	{"6.3", func(k *Kernel) { k.Switches.SmallHead = true }},
+	{"6.6", func(k *Kernel) { k.Switches.TimeoutUs = true }},
 	{"6.8", func(k *Kernel) { k.Switches.TSQPass = PassOne }},
 	{"6.10", func(k *Kernel) {
 		k.Switches.FINQuota, k.Switches.PcountAlways, k.Switches.Grow = false, true, true

@@ -11,17 +11,25 @@ func (s *Sock) retransmitQueue() {
 		g = s.rtx.head
 	}
 	maxSegs, _ := s.maxSegs(s.mss)
-	rearm := false
+	rearm, hole := false, false
 	for ; g != nil; g = g.next {
 		if s.pacingBlocks() {
 			break
 		}
-		s.rexmitHint = g
+		if !hole {
+			s.rexmitHint = g
+		}
 		flight := s.inFlight()
 		if flight >= s.win.Cwnd || s.retransOut >= s.lostOut {
 			break
 		}
-		if g.mark&markLost == 0 || g.mark&(markSacked|markRetrans) != 0 {
+		if g.mark&markLost == 0 {
+			if !hole && g.mark&(markRetrans|markSacked) == 0 {
+				hole, s.rexmitHint = true, g
+			}
+			continue
+		}
+		if g.mark&(markSacked|markRetrans) != 0 {
 			continue
 		}
 		if s.cfg.Switches.TSQPass >= PassTwo && s.tsqBlocks(g, 1) {
@@ -33,10 +41,10 @@ func (s *Sock) retransmitQueue() {
 		if s.reducing() {
 			s.prrOut += g.pcount
 		}
-		rearm = rearm || g == s.rtx.head
+		rearm = rearm || (g == s.rtx.head && s.pending != pendingReorder)
 	}
 	if rearm {
-		s.setTimer(pendingRTO, s.rto)
+		s.setXmitTimer(pendingRTO, s.rto)
 	}
 }
 
@@ -76,5 +84,9 @@ func (s *Sock) retransmit(g *seg, segs uint32) bool {
 			s.retransOut += g.pcount
 		}
 	}
+	if s.retransStamp == 0 {
+		s.retransStamp = max(1, uint32(micro(g.sent)/1000))
+	}
+	s.undoRetrans = max(s.undoRetrans, 0) + int32(g.pcount)
 	return ok
 }

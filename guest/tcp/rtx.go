@@ -4,8 +4,9 @@ package tcp
 // round trip samples (tcp_clean_rtx_queue).
 func (s *Sock) cleanRtx(st *ackState) {
 	fully := true
+	st.reord = s.sndNxt
 	for g := s.rtx.head; g != nil; g = s.rtx.head {
-		n := g.pcount
+		n, start := g.pcount, g.seq
 		if after(g.end, s.sndUna) {
 			if n == 1 || !after(s.sndUna, g.seq) {
 				break
@@ -16,7 +17,7 @@ func (s *Sock) cleanRtx(st *ackState) {
 			}
 			fully = false
 		}
-		s.ackSeg(g, n, st)
+		s.ackSeg(g, start, n, st)
 		if !fully {
 			break
 		}
@@ -30,18 +31,26 @@ func (s *Sock) cleanRtx(st *ackState) {
 	if st.flag&flagDataAcked != 0 {
 		st.flag |= flagSetTimer
 		if s.sackOK {
+			if before(st.reord, st.priorFack) {
+				s.noteReordering(st.reord)
+			}
 			s.lostCnt -= min(s.lostCnt, st.priorSacked-s.sackedOut)
 		} else {
 			s.removeRenoSacks(st.pktsAcked)
+			if st.flag&flagRetransAcked != 0 {
+				st.flag &^= flagOrigSacked // nothing says that an original arrived
+			}
 		}
+	} else if h := s.rtx.head; h != nil && st.rttTaken && st.firstSackt >= 0 && st.firstSackt < micro(h.sent) {
+		st.flag |= flagSetTimer
 	}
 	smp := s.sample()
 	smp.Acked, smp.RTT = st.pktsAcked, st.rttUs
 	s.cc.OnRTT(&s.win, smp)
 }
 
-// ackSeg accounts for n acknowledged segments of g.
-func (s *Sock) ackSeg(g *seg, n uint32, st *ackState) {
+// ackSeg accounts for n acknowledged segments of g, which began at start.
+func (s *Sock) ackSeg(g *seg, start, n uint32, st *ackState) {
 	switch {
 	case g.mark&(markRetrans|markEver) != 0:
 		if g.mark&markRetrans != 0 {
@@ -53,11 +62,20 @@ func (s *Sock) ackSeg(g *seg, n uint32, st *ackState) {
 		if st.firstAckt < 0 {
 			st.firstAckt = st.lastAckt
 		}
+		if before(start, st.reord) {
+			st.reord = start
+		}
+		if !after(g.end, s.highSeq) {
+			st.flag |= flagOrigSacked
+		}
 	}
 	if g.mark&markSacked != 0 {
 		s.sackedOut -= n
 	} else if s.sackOK {
-		s.dlv.total += uint64(n)
+		s.delivered(n, st)
+		if !s.spurious(g) {
+			s.rackAdvance(g)
+		}
 	}
 	if g.mark&markLost != 0 {
 		s.lostOut -= n
@@ -77,7 +95,7 @@ func (s *Sock) takeRTT(st *ackState, fully bool) {
 	if st.firstAckt >= 0 && st.flag&flagRetransAcked == 0 {
 		seqUs, caUs = s.rttUs(now, st.firstAckt, false), s.rttUs(now, st.lastAckt, s.rttStamp)
 		if st.pktsAcked == 1 && fully && st.priorSacked == 0 && s.sndUna-st.priorUna < s.mss &&
-			s.dlv.rs.PriorDelivered+1 == s.dlv.total && st.flag&(flagDataSacked|flagECE|flagDSACK) == 0 {
+			s.dlv.rs.PriorDelivered+1 == s.dlv.total {
 			st.flag |= flagMaybeDelayed
 		}
 	}
@@ -93,7 +111,7 @@ func (s *Sock) takeRTT(st *ackState, fully bool) {
 			caUs = seqUs
 		}
 	}
-	st.rttUs = caUs
+	st.rttUs, st.rttTaken = caUs, seqUs >= 0
 	if seqUs >= 0 {
 		s.rttSample(seqUs, caUs, st.flag&flagMaybeDelayed != 0)
 	}

@@ -1,54 +1,107 @@
 package tcp
 
-// sackTag marks what an ACK's selective acknowledgements cover
-// (tcp_sacktag_write_queue). Blocks that the last ACK had already are skipped;
-// the search for the others starts where the last one ended.
+import "github.com/vnetbench/vnetbench/guest/tcp/cc"
+
+// sackTag marks what an ACK's selective acknowledgements cover, lowest first
+// (tcp_sacktag_write_queue). Of a block that the last ACK had in part, only
+// the rest is looked at.
 func (s *Sock) sackTag(sacks []Range, st *ackState) {
-	n := min(len(sacks), len(s.lastSacks))
-	for i := range n {
+	if s.sackedOut == 0 {
+		s.sackedTo = s.sndUna
+	}
+	st.reord = s.sndNxt
+	dup := s.checkDSACK(sacks, st)
+	var blocks [4]Range
+	n, first := 0, Range{}
+	for i := range min(len(sacks), len(blocks)) {
 		b := sacks[i]
-		if i == 0 && s.isDSACK(sacks) {
-			st.flag |= flagDSACK
+		if !s.validSack(b, dup && i == 0) || !after(b.End, st.priorUna) {
 			continue
 		}
-		if !after(b.End, b.Start) || after(b.End, s.sndNxt) || before(b.Start, s.sndUna) || s.seenSack(b) {
-			continue
+		if i == 0 && dup {
+			first = b
 		}
-		s.sackBlock(b, st)
+		at := n
+		for ; at > 0 && after(blocks[at-1].Start, b.Start); at-- {
+			blocks[at] = blocks[at-1]
+		}
+		blocks[at] = b
+		n++
 	}
-	s.lastSacks = [4]Range{}
-	copy(s.lastSacks[:], sacks[:n])
+	for _, b := range blocks[:n] {
+		s.sackBlock(b, first != (Range{}) && b == first, st)
+	}
+	s.lastSacks = blocks
+	if s.ca != cc.Loss || s.undoSet {
+		s.noteReordering(st.reord)
+	}
 }
 
-// isDSACK reports whether the first block tells of data that arrived twice
-// (RFC 2883).
-func (s *Sock) isDSACK(sacks []Range) bool {
-	if before(sacks[0].Start, s.sndUna) {
-		return true
+// validSack reports whether a block is inside what is outstanding; one that
+// reports a duplicate may begin before that (tcp_is_sackblock_valid).
+func (s *Sock) validSack(b Range, dup bool) bool {
+	if !after(b.End, b.Start) || after(b.End, s.sndNxt) {
+		return false
 	}
-	return len(sacks) > 1 && !after(sacks[0].End, sacks[1].End) && !before(sacks[0].Start, sacks[1].Start)
+	return dup || !before(b.Start, s.sndUna)
 }
 
-func (s *Sock) seenSack(b Range) bool {
-	for i := range s.lastSacks {
-		if s.lastSacks[i] == b {
-			return true
-		}
+// checkDSACK reports whether the first block tells of data that arrived twice,
+// and can be believed (RFC 2883; tcp_check_dsack, tcp_dsack_seen).
+func (s *Sock) checkDSACK(sacks []Range, st *ackState) bool {
+	b := sacks[0]
+	inside := len(sacks) > 1 && !after(b.End, sacks[1].End) && !before(b.Start, sacks[1].Start)
+	if !before(b.Start, s.sndUna) && !inside {
+		return false
 	}
-	return false
+	if !before(b.Start, b.End) || b.End-b.Start > s.maxWindow {
+		return false
+	}
+	dups := max(1, ceilDiv(b.End-b.Start, s.mss))
+	probe := dups == 1 && s.tlpActive && s.tlpHigh == b.End
+	if probe {
+		st.flag |= flagDSACKTLP
+	}
+	if s.dsackDups += uint64(dups); s.dsackDups > s.cnt.RetransSegs {
+		return false // the receiver says more than was sent again
+	}
+	if s.reordSeen > 0 && !probe {
+		s.rack.dsack = true
+	}
+	st.flag |= flagDSACK
+	s.delivered(dups, st)
+	if s.undoRetrans > 0 && s.undoSet && !after(b.End, st.priorUna) && after(b.End, s.undoMarker) {
+		s.undoRetrans = max(0, s.undoRetrans-int32(dups))
+	}
+	return true
 }
 
 // sackBlock marks the segments that one block covers.
-func (s *Sock) sackBlock(b Range, st *ackState) {
-	for g := s.findRtx(b.Start); g != nil && before(g.seq, b.End); g = g.next {
+func (s *Sock) sackBlock(b Range, dup bool, st *ackState) {
+	from := b.Start
+	if !dup && s.sackedOut > 0 {
+		from = s.skipSeen(b)
+	}
+	for g := s.findRtx(from); g != nil && before(g.seq, b.End); g = g.next {
 		s.sackHint = g
 		if g = s.sackPart(g, b); g == nil {
 			return
 		}
 		if !before(g.seq, b.Start) && !after(g.end, b.End) {
-			s.sackOne(g, st)
+			s.sackOne(g, dup, st)
 		}
 	}
+}
+
+// skipSeen is where the part of a block begins that the last ACK did not have.
+func (s *Sock) skipSeen(b Range) uint32 {
+	from := b.Start
+	for i := range s.lastSacks {
+		if c := s.lastSacks[i]; !after(c.Start, from) && after(c.End, from) {
+			from = c.End
+		}
+	}
+	return from
 }
 
 // findRtx returns the entry of the retransmit queue that holds a sequence
@@ -126,23 +179,49 @@ func (s *Sock) adjustPcount(g *seg, less uint32) {
 	}
 }
 
-// sackOne marks one entry (tcp_sacktag_one).
-func (s *Sock) sackOne(g *seg, st *ackState) {
-	if g.mark&markSacked != 0 {
-		return
+// sackOne marks one entry (tcp_sacktag_one). dup says that the block reports a
+// duplicate.
+func (s *Sock) sackOne(g *seg, dup bool, st *ackState) {
+	if dup && g.mark&(markRetrans|markEver) != 0 {
+		s.dupRetrans(g, st)
 	}
-	if g.mark&markRetrans != 0 {
+	if g.mark&markSacked == 0 {
+		s.sackNew(g, st)
+	}
+	if dup && g.mark&markRetrans != 0 {
+		g.mark &^= markRetrans
+		s.retransOut -= g.pcount
+	}
+	s.rateDelivered(g)
+	s.unlistSent(g)
+	if after(g.end, s.sackedTo) {
+		s.sackedTo = g.end
+	}
+}
+
+// dupRetrans takes a report that the retransmission of an entry was needless.
+func (s *Sock) dupRetrans(g *seg, st *ackState) {
+	if s.undoSet && s.undoRetrans > 0 && after(g.end, s.undoMarker) {
+		s.undoRetrans = max(0, s.undoRetrans-int32(g.pcount))
+	}
+	if g.mark&markSacked != 0 && before(g.seq, st.reord) {
+		st.reord = g.seq
+	}
+}
+
+// sackNew marks an entry that was not SACKed before.
+func (s *Sock) sackNew(g *seg, st *ackState) {
+	s.rackAdvance(g)
+	switch {
+	case g.mark&markRetrans != 0:
 		if g.mark&markLost != 0 {
 			g.mark &^= markLost | markRetrans
 			s.lostOut -= g.pcount
 			s.retransOut -= g.pcount
 		}
-	} else {
+	default:
 		if g.mark&markEver == 0 {
-			st.lastSackt = micro(g.sent)
-			if st.firstSackt < 0 {
-				st.firstSackt = st.lastSackt
-			}
+			s.sackOriginal(g, st)
 		}
 		if g.mark&markLost != 0 {
 			g.mark &^= markLost
@@ -152,26 +231,44 @@ func (s *Sock) sackOne(g *seg, st *ackState) {
 	g.mark |= markSacked
 	st.flag |= flagDataSacked
 	s.sackedOut += g.pcount
-	s.dlv.total += uint64(g.pcount)
-	s.rateDelivered(g)
+	s.delivered(g.pcount, st)
 	if s.lostHint != nil && before(g.seq, s.lostHint.seq) {
 		s.lostCnt += g.pcount
+	}
+}
+
+// sackOriginal takes an entry that was sent once: it gives a round trip, and if
+// it fills a hole then packets overtook it.
+func (s *Sock) sackOriginal(g *seg, st *ackState) {
+	if before(g.seq, s.fack()) && before(g.seq, st.reord) {
+		st.reord = g.seq
+	}
+	if !after(g.end, s.highSeq) {
+		st.flag |= flagOrigSacked
+	}
+	st.lastSackt = micro(g.sent)
+	if st.firstSackt < 0 {
+		st.firstSackt = st.lastSackt
 	}
 }
 
 // addRenoSack counts a duplicate ACK of a peer without SACK as one segment that
 // arrived (tcp_add_reno_sack).
 func (s *Sock) addRenoSack() {
-	s.sackedOut = min(s.sackedOut+1, s.packetsOut-min(s.packetsOut, s.lostOut))
-	s.dlv.total++
+	was := s.sackedOut
+	s.sackedOut++
+	s.noteRenoReordering(0)
+	if s.sackedOut > was {
+		s.delivered(s.sackedOut-was, &s.st)
+	}
 }
 
 // removeRenoSacks takes segments that are now acknowledged off that count; one
 // of them filled the hole (tcp_remove_reno_sacks).
 func (s *Sock) removeRenoSacks(acked uint32) {
 	if acked > 0 {
-		s.dlv.total += uint64(max(acked-min(acked, s.sackedOut), 1))
+		s.delivered(max(acked-min(acked, s.sackedOut), 1), &s.st)
 		s.sackedOut -= min(s.sackedOut, acked-1)
 	}
-	s.sackedOut = min(s.sackedOut, s.packetsOut-min(s.packetsOut, s.lostOut))
+	s.noteRenoReordering(acked)
 }

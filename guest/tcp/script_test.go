@@ -116,6 +116,7 @@ func scripted(t *testing.T, kernel string, rtt time.Duration, wnd uint32, mods .
 	}}, mods...)
 	w := newWorld(t, kernel, mods...)
 	w.rtt, w.window, w.first = rtt, wnd, min(wnd, 32792)
+	w.ecn = true
 	return w.open()
 }
 
@@ -226,7 +227,7 @@ func TestEORScript(t *testing.T) {
 func TestMoreScript(t *testing.T) {
 	for _, k := range modern {
 		scripted(t, k, 10*ms, 257<<7, func(c *tcp.Config) { c.NoDelay = true }).script([]step{
-			{do: "more 40"}, {wait: 209 * ms}, {wait: 6 * ms, sends: "1:41"},
+			{do: "more 40"}, {wait: 209 * ms}, {wait: 10 * ms, sends: "1:41"},
 			{wait: 10 * ms, do: "ack 41"},
 			{do: "more 100"}, {wait: 5 * ms, do: "more 160"}, {wait: 10 * ms, do: "more 495"},
 			{wait: 8 * ms, do: "write 5", sends: "41:801"},

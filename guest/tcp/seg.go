@@ -23,6 +23,8 @@ type seg struct {
 // segState is everything of a seg that a new one starts with as zero.
 type segState struct {
 	next, prev *seg
+	sentNext   *seg // list by the time of the last transmission (RACK)
+	sentPrev   *seg
 	seq, end   uint32 // end counts the FIN
 	len        uint32 // payload bytes
 	pcount     uint32 // segments; 0 until counted (tcp_gso_segs)
@@ -34,6 +36,7 @@ type segState struct {
 	mark       uint8
 	eor        bool // nothing may be appended
 	rest       bool // left over from a cut
+	sentOn     bool // on the list by time
 	appLimited bool // the application held back when it left (rate sample)
 
 	sent        vtime.Time // departure of the last transmission
@@ -172,6 +175,7 @@ func (s *Sock) freeSeg(g *seg) {
 	if s.rexmitHint == g {
 		s.rexmitHint = nil
 	}
+	s.unlistSent(g)
 	g.next = s.freeSegs
 	s.freeSegs = g
 }
@@ -197,6 +201,9 @@ func (s *Sock) split(l *segList, g *seg, n, mss uint32) *seg {
 	g.setSegs(mss)
 	rest.setSegs(mss)
 	l.insertAfter(g, rest)
+	if g.sentOn {
+		s.listSentAfter(g, rest)
+	}
 	return rest
 }
 

@@ -26,7 +26,8 @@ type Sock struct {
 	env         Env
 	pool        *skb.Pool
 	cc          cc.Controller
-	rateCC      cc.RateController // cc, if it sets the rate itself
+	rateCC      cc.RateController     // cc, if it sets the rate itself
+	ackCC       cc.DeliveryController // cc, if it looks at every ACK
 	flow        int32
 	tickNs      int64 // length of a tick if it is whole nanoseconds, else 0
 	gsoMax      uint32
@@ -36,6 +37,7 @@ type Sock struct {
 	canGSO      bool
 	rttStamp    bool // packets carry fine stamps although round trips are in ticks
 	sackOK      bool
+	ecnOK       bool
 
 	// write queue
 	wq         segList // unsent
@@ -89,17 +91,32 @@ type Sock struct {
 	dlv         delivery
 
 	// recovery
-	ca           cc.State
-	highSeq      uint32
-	priorCwnd    uint32
-	prrDelivered uint32
-	prrOut       uint32
-	sackHint     *seg // where the last SACK was found
-	lostHint     *seg // where loss marking stopped
-	lostCnt      uint32
-	rexmitHint   *seg // where retransmission stopped
-	lastSacks    [4]Range
-	retransmits  uint32
+	ca            cc.State
+	highSeq       uint32
+	priorCwnd     uint32
+	priorSsthresh uint32 // threshold before the reduction; 0: it cannot be undone
+	prrDelivered  uint32
+	prrOut        uint32
+	sackHint      *seg // where the last SACK was found
+	lostHint      *seg // where loss marking stopped
+	lostCnt       uint32
+	rexmitHint    *seg // where retransmission stopped
+	lastSacks     [4]Range
+	retransmits   uint32
+	sackedTo      uint32 // end of the highest SACKed segment
+	reordering    uint32 // segments that packets may be overtaken by
+	reordSeen     uint32
+	dsackDups     uint64
+	sackReneg     bool
+	frto          bool
+	cwrQueued     bool
+	undoSet       bool // a reduction can be taken back
+	undoMarker    uint32
+	undoRetrans   int32
+	retransStamp  uint32 // time of the first retransmission of this recovery, ms; 0: none
+	rack          rackState
+	sentHead      *seg // entries by the time of their last transmission
+	sentTail      *seg
 
 	// timers
 	pending       pendingKind
@@ -137,6 +154,8 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 		return nil, err
 	}
 	s.rateCC, _ = s.cc.(cc.RateController)
+	s.ackCC, _ = s.cc.(cc.DeliveryController)
+	s.reordering, s.rack.steps = uint32(cfg.Sysctl.Reordering), 1
 	if 1_000_000_000%int64(cfg.HZ) == 0 {
 		s.tickNs = 1_000_000_000 / int64(cfg.HZ)
 	}
@@ -169,7 +188,7 @@ func (s *Sock) Established(hs Handshake) {
 	iss := s.cfg.ISS
 	s.sndUna, s.sndNxt, s.writeSeq, s.pushedSeq, s.sndSml = iss, iss, iss, iss, iss
 	s.highSeq, s.usageSeq, s.rtt.seq = iss, iss, iss
-	s.sndWnd, s.maxWindow, s.sackOK = hs.Window, hs.Window, hs.SACK
+	s.sndWnd, s.maxWindow, s.sackOK, s.ecnOK = hs.Window, hs.Window, hs.SACK, hs.ECN
 	s.mss = s.boundHalf(s.cfg.MSS)
 	now := s.jiffies()
 	s.minRTT.reset(now, 1<<32-1)

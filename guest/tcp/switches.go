@@ -155,6 +155,15 @@ const (
 	BBRGoalHook                      // the floor of autosizing only (v4.17)
 )
 
+// LossKind is how a loss is found with SACK.
+type LossKind uint8
+
+// The kinds.
+const (
+	LossDupack LossKind = iota // by counting SACKed segments above it (before v4.18)
+	LossRACK                   // by the time of what was delivered (v4.18, RFC 8985)
+)
+
 // Switches is what a kernel release does, decision by decision. Each can be
 // set alone, so that one patch can be put on any release. The zero value is
 // the earliest kind of everything and no release's; use Release.
@@ -196,6 +205,9 @@ type Switches struct {
 	CubicRatio   bool         // CUBIC scales growth by the delayed ACK ratio (before v4.0)
 	Hystart      HystartKind  // CUBIC's HyStart
 	TLP          bool         // tail loss probes (v3.10)
+	Loss         LossKind     // loss detection
+	TimerWheel   bool         // timers run at least a tick late, and those far away later (v4.8)
+	TimeoutUs    bool         // probe and reordering timers have 2 ms of margin, not two ticks (v6.6, and v6.1 stable)
 
 	BBR           bool        // BBR exists (v4.9)
 	BBRGoal       BBRGoalKind // segments per packet
@@ -274,6 +286,9 @@ var switchDefs = []switchDef{
 	boolSwitch("cubic_ratio", func(s *Switches) *bool { return &s.CubicRatio }),
 	kindSwitch("hystart", "old us late round", func(s *Switches) *HystartKind { return &s.Hystart }),
 	boolSwitch("tlp", func(s *Switches) *bool { return &s.TLP }),
+	kindSwitch("loss_detection", "dupack rack", func(s *Switches) *LossKind { return &s.Loss }),
+	boolSwitch("timer_wheel", func(s *Switches) *bool { return &s.TimerWheel }),
+	boolSwitch("timeout_us", func(s *Switches) *bool { return &s.TimeoutUs }),
 	boolSwitch("bbr", func(s *Switches) *bool { return &s.BBR }),
 	kindSwitch("bbr_goal", "stored hook", func(s *Switches) *BBRGoalKind { return &s.BBRGoal }),
 	boolSwitch("bbr_gso_unaware", func(s *Switches) *bool { return &s.BBRGSOUnaware }),

@@ -24,6 +24,8 @@ type Sysctl struct {
 	Wmem               [3]int64 // tcp_wmem: send buffer minimum, start, maximum, bytes
 	EarlyRetrans       int64    // tcp_early_retrans: 3 and 4 allow tail loss probes
 	Reordering         int64    // tcp_reordering: duplicate ACKs that mean a loss
+	MaxReordering      int64    // tcp_max_reordering: bound of what that grows to
+	FRTO               int64    // tcp_frto: 0 does not look whether a timeout was a mistake
 	MaxSKBFrags        int64    // max_skb_frags: payload fragments of a queue entry, 1 to 17
 
 	Rmem           [3]int64 // tcp_rmem: receive buffer minimum, start, maximum, bytes
@@ -41,6 +43,7 @@ func sysctl38() Sysctl {
 		LimitOutputBytes: 131072, TSOWinDivisor: 3, MinTSOSegs: 2, TSORTTLog: 9, Autocorking: 1,
 		PacingSSRatio: 200, PacingCARatio: 120, MinRTTWlen: 300, SlowStartAfterIdle: 1,
 		NotsentLowat: 1<<32 - 1, Wmem: [3]int64{4096, 16384, 4 << 20}, EarlyRetrans: 2, Reordering: 3,
+		MaxReordering: 300, FRTO: 2,
 		MaxSKBFrags: 17, Rmem: [3]int64{4096, 131072, 6 << 20}, ModerateRcvbuf: 1, AdvWinScale: 1,
 		CompSackDelay: 1e6, CompSackNr: 44, CompSackSlack: 1e5, CompSackRTT: 5,
 	}
@@ -60,7 +63,9 @@ var sysctlDefs = []sysctlDef{
 	{"tcp_comp_sack_rtt_percent", 1, 1000, func(s *Sysctl) *int64 { return &s.CompSackRTT }},
 	{"tcp_comp_sack_slack_ns", 0, 1 << 40, func(s *Sysctl) *int64 { return &s.CompSackSlack }},
 	{"tcp_early_retrans", 0, 4, func(s *Sysctl) *int64 { return &s.EarlyRetrans }},
+	{"tcp_frto", 0, 2, func(s *Sysctl) *int64 { return &s.FRTO }},
 	{"tcp_limit_output_bytes", 0, 1<<31 - 1, func(s *Sysctl) *int64 { return &s.LimitOutputBytes }},
+	{"tcp_max_reordering", 1, 300, func(s *Sysctl) *int64 { return &s.MaxReordering }},
 	{"tcp_min_rtt_wlen", 0, 86400, func(s *Sysctl) *int64 { return &s.MinRTTWlen }},
 	{"tcp_min_tso_segs", 1, 65535, func(s *Sysctl) *int64 { return &s.MinTSOSegs }},
 	{"tcp_moderate_rcvbuf", 0, 1, func(s *Sysctl) *int64 { return &s.ModerateRcvbuf }},

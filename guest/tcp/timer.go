@@ -10,16 +10,51 @@ import (
 type pendingKind uint8
 
 const (
-	pendingNone  pendingKind = iota
-	pendingRTO               // retransmission timeout
-	pendingTLP               // tail loss probe
-	pendingProbe             // zero window probe
+	pendingNone    pendingKind = iota
+	pendingRTO                 // retransmission timeout
+	pendingTLP                 // tail loss probe
+	pendingProbe               // zero window probe
+	pendingReorder             // RACK's reordering timer
 )
 
 // setTimer starts the timer for an event in so many ticks.
 func (s *Sock) setTimer(kind pendingKind, ticks int64) {
+	now := s.ticks(s.env.Local())
 	s.pending = kind
-	s.timerTick = s.ticks(s.env.Local()) + max(ticks, 1)
+	s.timerTick = s.wheel(now, now+ticks)
+}
+
+// setXmitTimer is the same for a timer that begins when the last packet
+// departs (tcp_reset_xmit_timer, v4.20).
+func (s *Sock) setXmitTimer(kind pendingKind, ticks int64) {
+	if s.cfg.Switches.Pace == PaceEDT && s.wstamp > s.clock {
+		ticks += s.ticks(s.wstamp - s.clock)
+	}
+	s.setTimer(kind, ticks)
+}
+
+// wheel is the tick at which a timer runs that is set to one. The timer wheel
+// of v4.8 never runs a timer early, and so always at least a tick later than
+// asked for; what is further away has coarser slots (kernel/time/timer.c,
+// calc_index). Before, a timer ran in the tick that it was set to.
+func (s *Sock) wheel(now, expires int64) int64 {
+	if !s.cfg.Switches.TimerWheel {
+		return max(expires, now+1)
+	}
+	shift := 0
+	for limit := int64(63); expires-now >= limit && shift < 24; limit <<= 3 {
+		shift += 3
+	}
+	return (expires>>shift + 1) << shift
+}
+
+// minTicks is a time in ticks with the least margin of a timer added: 2 ms, or
+// two ticks before v6.6.
+func (s *Sock) minTicks(us, margin int64) int64 {
+	if s.cfg.Switches.TimeoutUs {
+		return s.usToTicks(us + margin)
+	}
+	return s.usToTicks(us) + 2
 }
 
 func (s *Sock) clearTimer(kind pendingKind) {
@@ -36,10 +71,10 @@ func (s *Sock) rearmRTO() {
 		return
 	}
 	rto := s.rto
-	if s.pending == pendingTLP {
+	if s.pending == pendingTLP || s.pending == pendingReorder {
 		rto = s.usToTicks(max(s.rtoDelta(), 1))
 	}
-	s.setTimer(pendingRTO, rto)
+	s.setXmitTimer(pendingRTO, rto)
 }
 
 // rtoDelta is how far away the timeout of the oldest packet is, µs
@@ -90,6 +125,8 @@ func (s *Sock) runTimer() {
 	switch kind {
 	case pendingTLP:
 		s.sendTLP()
+	case pendingReorder:
+		s.rackTimeout()
 	case pendingRTO:
 		s.pending = pendingNone
 		s.timeout()
@@ -125,13 +162,10 @@ func (s *Sock) scheduleTLP(advancing bool) bool {
 	}
 	ticks := s.usToTicks(rtoInitUs)
 	if srtt := s.srttUs(); srtt != 0 {
-		us := int64(srtt >> 2)
+		ticks = s.minTicks(int64(srtt>>2), rackMinUs)
 		if s.packetsOut == 1 {
-			us += rtoMinUs
-		} else {
-			us += 2 * 1_000_000 / int64(s.cfg.HZ)
+			ticks = s.usToTicks(int64(srtt>>2) + rtoMinUs)
 		}
-		ticks = s.usToTicks(us)
 	}
 	rto := s.rto * 1_000_000 / int64(s.cfg.HZ)
 	if !advancing {
@@ -140,7 +174,7 @@ func (s *Sock) scheduleTLP(advancing bool) bool {
 	if rto > 0 {
 		ticks = min(ticks, s.usToTicks(rto))
 	}
-	s.setTimer(pendingTLP, ticks)
+	s.setXmitTimer(pendingTLP, ticks)
 	return true
 }
 
@@ -186,7 +220,7 @@ func (s *Sock) tlpAck(ack uint32, st *ackState) {
 		return
 	}
 	switch {
-	case !s.tlpRetrans:
+	case !s.tlpRetrans || st.flag&flagDSACKTLP != 0:
 		s.tlpActive = false
 	case after(ack, s.tlpHigh):
 		s.tlpActive = false
@@ -203,7 +237,7 @@ func (s *Sock) tlpAck(ack uint32, st *ackState) {
 // (tcp_check_probe_timer).
 func (s *Sock) checkProbeTimer() {
 	if s.packetsOut == 0 && s.pending == pendingNone {
-		s.setTimer(pendingProbe, max(s.rto, s.usToTicks(rtoMinUs)))
+		s.setXmitTimer(pendingProbe, max(s.rto, s.usToTicks(rtoMinUs)))
 	}
 }
 
@@ -219,7 +253,7 @@ func (s *Sock) ackProbe() {
 		s.clearTimer(pendingProbe)
 		return
 	}
-	s.setTimer(pendingProbe, s.probeTicks())
+	s.setXmitTimer(pendingProbe, s.probeTicks())
 }
 
 func (s *Sock) probeTicks() int64 {
@@ -250,7 +284,7 @@ func (s *Sock) sendProbe() {
 	}
 	s.probesOut++
 	s.backoff = min(s.backoff+1, 15)
-	s.setTimer(pendingProbe, s.probeTicks())
+	s.setXmitTimer(pendingProbe, s.probeTicks())
 }
 
 // probeData sends what the window takes of the head of the write queue, at most

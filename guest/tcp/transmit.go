@@ -20,6 +20,7 @@ func (s *Sock) transmit(g *seg, rule Rule, retrans bool) bool {
 	s.wstamp = max(s.wstamp, s.clock)
 	g.sent = s.wstamp
 	p := s.clone(g, rule, retrans)
+	s.ecnSend(g, p)
 	if g.len > 0 {
 		s.eventDataSent(g.pcount)
 		s.cnt.Packets++
@@ -34,6 +35,7 @@ func (s *Sock) transmit(g *seg, rule Rule, retrans bool) bool {
 		return false
 	}
 	s.pacedOut(n, prior)
+	s.listSent(g)
 	s.rateSent(g)
 	return true
 }

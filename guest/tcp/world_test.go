@@ -75,16 +75,20 @@ type world struct {
 	first    uint32        // what it offers in the handshake; 0: the same
 	rate     int64         // wire speed, bytes/s of payload; 0: infinite
 	lose     func(n int, p *skb.SKB) bool
-	refuse   func(n int) bool // the layer below refuses the n-th packet
-	ackEvery int              // segments per acknowledgement; 0: one for every packet
-	noAck    bool             // the test sends the acknowledgements itself
-	quiet    bool             // keep no record of packets
-	mss      int32            // the wire cuts packets into segments of this size; 0: it does not
-	noSack   bool             // the receiver sends no SACKs
-	preempt  bool             // interrupts come during a write, as its clock reads pass their time
-	loseAck  func() bool      // an acknowledgement is lost
-	wnd      func() uint32    // what the receiver would offer with each acknowledgement
-	period   vtime.Time       // timers run no sooner than this after the last packet: timer and stack take so long
+	refuse   func(n int) bool  // the layer below refuses the n-th packet
+	ackEvery int               // segments per acknowledgement; 0: one for every packet
+	noAck    bool              // the test sends the acknowledgements itself
+	quiet    bool              // keep no record of packets
+	mss      int32             // the wire cuts packets into segments of this size; 0: it does not
+	noSack   bool              // the receiver sends no SACKs
+	preempt  bool              // interrupts come during a write, as its clock reads pass their time
+	loseAck  func() bool       // an acknowledgement is lost
+	ecn      bool              // congestion marks were agreed on
+	dsack    bool              // the receiver reports data that arrives twice
+	stamps   bool              // acknowledgements echo timestamps
+	late     func() vtime.Time // a packet takes so much longer on the wire
+	wnd      func() uint32     // what the receiver would offer with each acknowledgement
+	period   vtime.Time        // timers run no sooner than this after the last packet: timer and stack take so long
 
 	process  bool
 	tsq      int
@@ -101,7 +105,9 @@ type world struct {
 	ooo     []tcp.Range
 	unacked int
 	got     int64
-	edge    uint32 // right edge of the window that was offered
+	again   tcp.Range // what arrived twice with the last packet
+	echo    uint32    // timestamp to echo, ms; 0: none
+	edge    uint32    // right edge of the window that was offered
 }
 
 func newWorld(t testing.TB, kernel string, mods ...func(*tcp.Config)) *world {
@@ -127,7 +133,7 @@ func (w *world) open() *world {
 	if w.first == 0 {
 		w.first = w.window
 	}
-	w.s.Established(tcp.Handshake{RTTUs: w.rtt.Microseconds(), Window: w.first, SACK: !w.noSack})
+	w.s.Established(tcp.Handshake{RTTUs: w.rtt.Microseconds(), Window: w.first, SACK: !w.noSack, ECN: w.ecn})
 	w.edge = w.rcvNxt + w.first
 	return w
 }
@@ -201,6 +207,10 @@ func (w *world) wire(p *skb.SKB, depart vtime.Time) {
 		}
 		if off+step < p.Len {
 			cp.Flags &^= skb.FIN
+		}
+		cp.Born = depart
+		if w.late != nil {
+			depart += w.late()
 		}
 		w.at(depart+vtime.Time(w.rtt/2), event{kind: evArrive, p: &cp})
 	}
@@ -328,6 +338,13 @@ func (w *world) arrive(p *skb.SKB) {
 		end++
 	}
 	inOrder := p.Seq == w.rcvNxt && len(w.ooo) == 0
+	w.again = tcp.Range{}
+	if w.dsack && p.Len > 0 && w.has(p.Seq, end) {
+		w.again = tcp.Range{Start: p.Seq, End: end}
+	}
+	if w.stamps && int32(p.Seq-w.rcvNxt) <= 0 {
+		w.echo = uint32(int64(p.Born) / 1e6)
+	}
 	if int32(end-w.rcvNxt) > 0 {
 		w.insert(tcp.Range{Start: p.Seq, End: end})
 	}
@@ -345,6 +362,19 @@ func (w *world) arrive(p *skb.SKB) {
 		return
 	}
 	w.sendAck(p.Seq)
+}
+
+// has reports whether a range arrived before.
+func (w *world) has(start, end uint32) bool {
+	if int32(end-w.rcvNxt) <= 0 {
+		return true
+	}
+	for _, r := range w.ooo {
+		if int32(start-r.Start) >= 0 && int32(end-r.End) <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // sendAck sends an acknowledgement after a packet at seq arrived.
@@ -389,15 +419,18 @@ func (w *world) ackNow() tcp.Ack {
 	if int32(w.rcvNxt+wnd-w.edge) > 0 {
 		w.edge = w.rcvNxt + wnd
 	}
-	return tcp.Ack{Ack: w.rcvNxt, Wnd: w.edge - w.rcvNxt}
+	return tcp.Ack{Ack: w.rcvNxt, Wnd: w.edge - w.rcvNxt, TSEcr: w.echo}
 }
 
 // sacks is the blocks to report, the one of the last packet first.
 func (w *world) sacks(last uint32) []tcp.Range {
-	if len(w.ooo) == 0 || w.noSack {
+	if w.noSack {
 		return nil
 	}
 	var b []tcp.Range
+	if w.again != (tcp.Range{}) {
+		b = append(b, w.again)
+	}
 	for _, r := range w.ooo {
 		if int32(last-r.Start) >= 0 && int32(last-r.End) < 0 {
 			b = append(b, r)

@@ -133,6 +133,13 @@ func (b *bbr) Ssthresh(w *Window, _ *Sample) uint32 {
 	return w.Ssthresh
 }
 
+// Undo looks for a full pipe again; the window was not cut (bbr_undo_cwnd).
+func (b *bbr) Undo(w *Window, s *Sample) uint32 {
+	b.fullBW, b.fullCnt = 0, 0
+	b.lt.reset(s)
+	return w.Cwnd
+}
+
 // OnState treats a timeout as the end of a round with a loss (bbr_set_state).
 func (b *bbr) OnState(_ *Window, s *Sample, to State) {
 	if to != Loss {

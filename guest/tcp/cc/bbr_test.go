@@ -3,6 +3,8 @@ package cc_test
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/vnetbench/vnetbench/guest/tcp/cc"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
@@ -116,4 +118,91 @@ func TestBBRCycle(t *testing.T) {
 	if m := p.model(); m.Phase == 0 || m.Mode != "probe_bw" {
 		t.Errorf("%+v", m)
 	}
+}
+
+// TestBBRPolicer: two lossy intervals of the same rate tell of a policer; its
+// rate is then used for 48 rounds, without probing.
+func TestBBRPolicer(t *testing.T) {
+	p := newPath(t, modernBBR, 11_956_000, 10006)
+	p.rounds, p.s.InFlight, p.s.PriorFlight = true, 10, 10
+	for range 20 {
+		p.ack(22)
+	}
+	p.segs = 5_978_000
+	used, last := 0, false
+	for range 120 {
+		p.s.Losses, p.s.LostAll = 6, p.s.LostAll+6
+		p.ack(22)
+		m := p.model()
+		if last = m.PacingGain == 256 && m.Bandwidth < 7_000_000; last {
+			used++
+		}
+	}
+	if used < 48 {
+		t.Errorf("half the rate was used in %d rounds", used)
+	}
+}
+
+// TestBBRRecovery: the first round of a recovery sends what is delivered, and
+// its end brings the window back.
+func TestBBRRecovery(t *testing.T) {
+	p := newPath(t, modernBBR, 11_956_000, 10006)
+	p.rounds, p.s.InFlight, p.s.PriorFlight = true, 100, 100
+	for range 30 {
+		p.ack(22)
+	}
+	before := p.w.Cwnd
+	p.rounds = false
+	p.c.Ssthresh(&p.w, &p.s)
+	p.s.State, p.s.Losses, p.s.InFlight = cc.Recovery, 5, 60
+	if p.ack(2); p.w.Cwnd != 62 {
+		t.Errorf("window %d in recovery, want what is in flight and delivered", p.w.Cwnd)
+	}
+	p.s.State, p.s.Losses = cc.Open, 0
+	if p.ack(2); p.w.Cwnd < before-20 {
+		t.Errorf("window %d after recovery, %d before", p.w.Cwnd, before)
+	}
+	p.c.OnState(&p.w, &p.s, cc.Loss)
+	p.s.State = cc.Loss
+	p.w.Cwnd = 1
+	if p.ack(2); p.w.Cwnd < 4 {
+		t.Errorf("window %d after a timeout", p.w.Cwnd)
+	}
+}
+
+// TestBBRRandom: no sequence of events moves window or rate out of its bounds.
+func TestBBRRandom(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		bit := func(n string) bool { return rapid.Bool().Draw(rt, n) }
+		o := cc.BBROptions{MaxHdr: 320, HeaderBytes: 52, GSORoom: rapid.Uint32().Draw(rt, "room"), GSOSegs: 64,
+			StoredGoal: bit("goal"), GSOUnaware: bit("unaware"), RTTStrict: bit("strict"), IdleExit: bit("exit"),
+			EDT: bit("edt"), PlusTwo: bit("two"), Aggregate: bit("aggregate"), Seed: 1}
+		p := newPath(t, o, rapid.Int64Range(1000, 1e11).Draw(rt, "rate"), rapid.Int64Range(1, 1e6).Draw(rt, "rtt"))
+		p.s.MaxPacing = rapid.Uint64Range(1000, 1<<40).Draw(rt, "max")
+		p.w.Pacing = min(p.w.Pacing, p.s.MaxPacing)
+		for range rapid.IntRange(1, 200).Draw(rt, "n") {
+			p.rounds = bit("round")
+			p.s.RTT = rapid.Int64Range(-1, 1e6).Draw(rt, "rtt")
+			p.s.InFlight = rapid.Uint32Range(0, 1000).Draw(rt, "flight")
+			p.s.PriorFlight, p.s.Ahead = p.s.InFlight, rapid.Int64Range(0, 1e5).Draw(rt, "ahead")
+			p.s.Losses = rapid.Uint32Range(0, 3).Draw(rt, "losses")
+			p.s.LostAll += uint64(p.s.Losses)
+			p.s.State = cc.State(rapid.IntRange(0, 4).Draw(rt, "state"))
+			p.s.Now += vtime.Time(rapid.SampledFrom([]int64{0, 1e6, 1e9}).Draw(rt, "pause"))
+			switch rapid.IntRange(0, 9).Draw(rt, "event") {
+			case 0:
+				p.c.OnEvent(&p.w, &p.s, cc.TxStart)
+			case 1:
+				p.w.Ssthresh = p.c.Ssthresh(&p.w, &p.s)
+				p.c.OnState(&p.w, &p.s, cc.Loss)
+				p.w.Cwnd = 1
+			default:
+				p.ack(rapid.Uint32Range(0, 500).Draw(rt, "acked"))
+			}
+			m := p.model()
+			if p.w.Cwnd < 1 || p.w.Cwnd > p.w.Clamp || p.w.Pacing > p.s.MaxPacing || m.Goal > 127 || m.Phase > 7 {
+				rt.Fatalf("%+v, %+v", p.w, m)
+			}
+		}
+	})
 }

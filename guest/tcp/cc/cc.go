@@ -60,6 +60,9 @@ type Sample struct {
 	RTTMin       uint32     // windowed minimum of the round trip time, µs; all ones: none
 	DeliveredAll uint64     // segments delivered since the start of the connection
 	DeliveredAt  int64      // time of the last delivery, or of the first packet after idle, µs
+	MarkedAll    uint64     // segments delivered by ACKs that echo a congestion mark
+	ECN          bool       // the peers agreed on congestion marks
+	PriorCwnd    uint32     // window before the last reduction, segments
 	LostAll      uint64     // segments marked lost since the start of the connection
 	Ahead        int64      // how far the next departure is after Now, µs
 	State        State      // recovery state
@@ -125,11 +128,22 @@ type Controller interface {
 	OnAck(w *Window, s *Sample)
 	// Ssthresh is the new slow start threshold after a loss (ssthresh).
 	Ssthresh(w *Window, s *Sample) uint32
+	// Undo is the window when a reduction turns out to have been a mistake
+	// (undo_cwnd).
+	Undo(w *Window, s *Sample) uint32
 	// OnState is told of a change of the recovery state, before it takes
 	// effect (set_state).
 	OnState(w *Window, s *Sample, to State)
 	// OnEvent is told of the other events (cwnd_event).
 	OnEvent(w *Window, s *Sample, e Event)
+}
+
+// DeliveryController is a Controller that looks at every ACK after it was
+// counted, also at those that acknowledge nothing (in_ack_event).
+type DeliveryController interface {
+	Controller
+	// OnDelivered is told an ACK.
+	OnDelivered(w *Window, s *Sample)
 }
 
 // RateController is a Controller that sets window and pacing rate itself, such
@@ -201,6 +215,8 @@ func New(name string, o Options) (Controller, error) {
 		return &reno{opt: o}, nil
 	case "cubic":
 		return newCubic(o), nil
+	case "dctcp":
+		return &dctcp{reno: reno{opt: o}}, nil
 	case "bbr":
 		return newBBR(o), nil
 	}
@@ -208,4 +224,4 @@ func New(name string, o Options) (Controller, error) {
 }
 
 // Names returns the names of the algorithms, sorted.
-func Names() []string { return []string{"bbr", "cubic", "reno"} }
+func Names() []string { return []string{"bbr", "cubic", "dctcp", "reno"} }

@@ -21,7 +21,7 @@ func modern(t *testing.T, name string) cc.Controller {
 }
 
 // lossBased are the algorithms that grow a window until it loses packets.
-var lossBased = []string{"cubic", "reno"}
+var lossBased = []string{"cubic", "dctcp", "reno"}
 
 func TestNew(t *testing.T) {
 	for _, n := range cc.Names() {

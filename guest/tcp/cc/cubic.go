@@ -73,6 +73,9 @@ func (c *cubic) Ssthresh(w *Window, _ *Sample) uint32 {
 	return max(uint32(uint64(w.Cwnd)*cubicBeta/cubicUnit), 2)
 }
 
+// Undo is the window before the reduction (tcp_reno_undo_cwnd, v4.14).
+func (*cubic) Undo(w *Window, s *Sample) uint32 { return max(w.Cwnd, s.PriorCwnd) }
+
 // OnState starts from nothing after a timeout.
 func (c *cubic) OnState(_ *Window, s *Sample, to State) {
 	if to == Loss {

@@ -15,6 +15,9 @@ func (*reno) OnEvent(*Window, *Sample, Event) {}
 
 func (*reno) Ssthresh(w *Window, _ *Sample) uint32 { return max(w.Cwnd>>1, 2) }
 
+// Undo is the window before the reduction (tcp_reno_undo_cwnd, v4.14).
+func (*reno) Undo(w *Window, s *Sample) uint32 { return max(w.Cwnd, s.PriorCwnd) }
+
 func (r *reno) OnAck(w *Window, s *Sample) {
 	if !s.CwndLimited {
 		return
