@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetbench/vnetbench/guest/driver"
 	"github.com/vnetbench/vnetbench/guest/tcp"
+	"github.com/vnetbench/vnetbench/guest/vcpu"
 )
 
 // ErrUnknownKey is wrapped by the errors of Set and Load for a key that no
@@ -28,8 +29,8 @@ type Key struct {
 // Get returns the key's value in s as text that Set reads back.
 func (k Key) Get(s *Scenario) string { return k.get(s) }
 
-// Keys returns every key in the order of the documentation. Four families are
-// open: sysctl.NAME, tcp.NAME, driver.NAME and flow.N.KEY, of which only the pattern is
+// Keys returns every key in the order of the documentation. Five families are
+// open: sysctl.NAME, tcp.NAME, driver.NAME, guest.NAME and flow.N.KEY, of which only the pattern is
 // listed.
 func Keys() []Key { return append([]Key(nil), keys...) }
 
@@ -92,6 +93,7 @@ var keys = []Key{
 	pattern("sysctl.NAME", "a TCP sysctl by its name, such as sysctl.tcp_limit_output_bytes (the prefix may be left out)"),
 	pattern("tcp.NAME", "one switch of the kernel's TCP, on or off or a value; `list --switches` names them"),
 	pattern("driver.NAME", "one switch of the kernel's virtio-net driver; `list --switches` names them"),
+	pattern("guest.NAME", "time that one operation of the simulated guest's CPU costs, over guest_cpu's; `list --costs` names them"),
 	pattern("flow.N.KEY", "one of cpu, queue, start, write, think, bytes, cc, nodelay, pacing for flow N only"),
 }
 
@@ -123,6 +125,8 @@ func setter(key string) (func(*Scenario, string) error, error) {
 		return switchSetter(key, rest)
 	case family == "driver":
 		return driverSetter(key, rest)
+	case family == "guest":
+		return costSetter(key, rest)
 	case family == "flow":
 		return flowSetter(key, rest)
 	}
@@ -186,6 +190,20 @@ func driverSetter(key, name string) (func(*Scenario, string) error, error) {
 		}
 		s.Driver = cloneMap(s.Driver)
 		s.Driver[name] = v
+		return nil
+	}, nil
+}
+
+func costSetter(key, name string) (func(*Scenario, string) error, error) {
+	if _, ok := vcpu.OpByName(name); !ok {
+		return nil, unknown(key, prefixed("guest.", vcpu.OpNames()))
+	}
+	return func(s *Scenario, v string) error {
+		if _, err := ParseDuration(v); err != nil {
+			return err
+		}
+		s.GuestCosts = cloneMap(s.GuestCosts)
+		s.GuestCosts[name] = v
 		return nil
 	}, nil
 }

@@ -12,6 +12,8 @@ type Variant struct {
 	Kernel   string
 	Release  string // "" is the kernel's default
 	Remedies []string
+	Case     string    // names the variants that belong together in the plan; "" if all do
+	Settings []Setting // what else differs; a key that the command line sets is left to it
 }
 
 // Plan is a base scenario and what spans the runs of one command: the variants
@@ -34,7 +36,7 @@ type Axis struct {
 }
 
 // plans are the named plans; the first is the default.
-var plans = []func() Plan{mqSmallPackets}
+var plans = []func() Plan{mqSmallPackets, tsoLeftover, bbrGSOOff}
 
 // Plans returns the named plans, the default first.
 func Plans() []Plan {
@@ -61,7 +63,7 @@ func PlanByName(name string) (Plan, error) {
 // makes it several.
 func FilePlan(s Scenario) Plan {
 	return Plan{Name: s.Name, Doc: "a scenario file", Base: s,
-		Variants: []Variant{{s.Kernel, s.Release, s.Remedies}},
+		Variants: []Variant{{Kernel: s.Kernel, Release: s.Release, Remedies: s.Remedies}},
 		fixed:    map[string]bool{"duration": true, "warmup": true}}
 }
 
@@ -76,8 +78,9 @@ func mqSmallPackets() Plan {
 		Doc:  "report 002: small writes over one queue pair and over two, more and smaller packets",
 		Base: s,
 		Variants: []Variant{
-			{"3.8", ReleaseOrphan, []string{}}, {"3.8", ReleaseOrphan, both},
-			{"6.12", ReleaseNAPI, []string{}},
+			{Kernel: "3.8", Release: ReleaseOrphan, Remedies: []string{}},
+			{Kernel: "3.8", Release: ReleaseOrphan, Remedies: both},
+			{Kernel: "6.12", Release: ReleaseNAPI, Remedies: []string{}},
 		},
 		Axes: []Axis{{"queue_pairs", []string{"1", "2"}}},
 	}
@@ -191,7 +194,8 @@ func (p *Plan) spanReleases(releases []string) {
 			if r == "default" {
 				r = ""
 			}
-			out = append(out, Variant{v.Kernel, r, []string{}})
+			v.Release = r
+			out = append(out, v)
 		}
 	}
 	p.Variants = dedup(out)
@@ -203,7 +207,8 @@ func (p *Plan) spanRemedies(sets []string) {
 		for _, set := range sets {
 			var s Scenario
 			_ = setRemedies(&s, set) // Set has checked it
-			out = append(out, Variant{v.Kernel, v.Release, s.Remedies})
+			v.Remedies = s.Remedies
+			out = append(out, v)
 		}
 	}
 	p.Variants = out
@@ -227,7 +232,8 @@ func (p *Plan) spanAxis(key string, values []string) {
 func (p *Plan) plain() []Variant {
 	out := make([]Variant, 0, len(p.Variants))
 	for _, v := range p.Variants {
-		out = append(out, Variant{v.Kernel, v.Release, []string{}})
+		v.Remedies = []string{}
+		out = append(out, v)
 	}
 	return dedup(out)
 }
@@ -236,7 +242,7 @@ func dedup(in []Variant) []Variant {
 	var out []Variant
 	seen := map[string]bool{}
 	for _, v := range in {
-		k := v.Kernel + "|" + v.Release + "|" + RemedyLabel(v.Remedies)
+		k := v.Case + "|" + v.Kernel + "|" + v.Release + "|" + RemedyLabel(v.Remedies)
 		if !seen[k] {
 			seen[k] = true
 			out = append(out, v)
@@ -364,20 +370,44 @@ type PlannedRun struct {
 func (p *Plan) Runs() ([]PlannedRun, error) {
 	var out []PlannedRun
 	for _, v := range p.Variants {
-		s := p.Base.Clone()
-		s.Kernel, s.Release, s.Remedies = v.Kernel, v.Release, append([]string{}, v.Remedies...)
+		s, err := p.variant(v)
+		if err != nil {
+			return nil, err
+		}
 		label := v.Kernel
+		if v.Case != "" {
+			label = v.Case + "-" + label
+		}
 		if v.Release != "" {
 			label += "-" + v.Release
 		}
 		if len(v.Remedies) > 0 {
 			label += "-" + RemedyLabel(v.Remedies)
 		}
-		if err := p.expand(&out, s, label, map[string]string{}, p.Axes); err != nil {
+		point := map[string]string{}
+		if v.Case != "" {
+			point["case"] = v.Case
+		}
+		if err := p.expand(&out, s, label, point, p.Axes); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// variant is the base with the variant's differences.
+func (p *Plan) variant(v Variant) (Scenario, error) {
+	s := p.Base.Clone()
+	s.Kernel, s.Release, s.Remedies = v.Kernel, v.Release, append([]string{}, v.Remedies...)
+	for _, st := range v.Settings {
+		if p.fixed[st.Key] {
+			continue
+		}
+		if err := s.Set(st.Key, st.Value); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
 }
 
 func (p *Plan) expand(out *[]PlannedRun, s Scenario, label string, point map[string]string, axes []Axis) error {

@@ -21,6 +21,10 @@ var remedies = []Remedy{
 		map[string]string{"tcp_tso_win_divisor": "1"}, nil},
 	{"no-full-size-test", "tcp_tso_should_defer without its full-size test: the second change of report 002",
 		nil, map[string]string{"defer_full_size_test": "off"}},
+	{"grow", "tcp_write_xmit lengthens a short packet from its follower: the last patch of report 000 (v6.10)",
+		nil, map[string]string{"grow": "on"}},
+	{"bbr-gso-unaware", "BBR's budget does not know gso_max_segs: the patch of report 003 (v4.16)",
+		nil, map[string]string{"bbr_gso_unaware": "on"}},
 }
 
 // Remedies returns the named remedies.

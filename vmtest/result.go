@@ -51,6 +51,7 @@ type Run struct {
 	Flows         []Flow             `json:"flows"`
 	GuestCounters map[string]float64 `json:"guest_counters"`  // the guest's own, as differences over the measured time
 	CostOffset    map[string]float64 `json:"counter_offsets"` // device's minus guest's counter at the first snapshot, by name
+	Sizes         []SizeRun          `json:"sizes"`           // flow 0's packets as they left, from the start of the measured time; the first 4096
 	Series        []Sample           `json:"series"`
 	Warnings      []string           `json:"warnings"`
 	TraceHash     *string            `json:"trace_hash"` // null for a guest in real time
@@ -119,6 +120,13 @@ type Flow struct {
 	SentBytes  *int64   `json:"sent_bytes"` // payload the sender's program wrote in all, warm-up included; null if not known
 	RecvBytes  *int64   `json:"recv_bytes"` // payload the receiver's program read in all
 	PacingBps  *float64 `json:"pacing_bps"`
+}
+
+// SizeRun is a sequence of packet lengths, in payload bytes, and how often it
+// follows itself.
+type SizeRun struct {
+	Lens  []int `json:"lens"`
+	Times int   `json:"times"`
 }
 
 // Sample is one point of a run's time series: differences since the last.

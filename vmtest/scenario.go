@@ -47,6 +47,7 @@ type Scenario struct {
 	HZ         int               `json:"hz"`             // clock ticks per second; 0: 250
 	MaxHeader  int               `json:"max_tcp_header"` // MAX_TCP_HEADER of the build in bytes; 0: a distribution's
 	GuestCPU   string            `json:"guest_cpu"`
+	GuestCosts map[string]string `json:"guest_costs"` // single costs over those of GuestCPU, as text by operation
 
 	// The traffic.
 	Flows    int           `json:"flows"`
@@ -160,7 +161,7 @@ func Default() Scenario {
 		Name: "default", Kernel: "6.12", Remedies: []string{}, QueuePairs: 1,
 		Ring: RingConfig{Kind: "split", Size: 256, EventIdx: true, Indirect: true},
 		TSO:  true, GSO: true, Qdisc: "pfifo_fast", CC: "cubic",
-		Sysctl: map[string]string{}, TCP: map[string]string{}, Driver: map[string]string{}, GuestCPU: "kvm",
+		Sysctl: map[string]string{}, TCP: map[string]string{}, Driver: map[string]string{}, GuestCosts: map[string]string{}, GuestCPU: "kvm",
 		Flows: 2, PerFlow: []FlowConfig{}, Write: 1024,
 		Duration: 20 * time.Millisecond, WarmUp: 5 * time.Millisecond, Seed: 1,
 		IP: 4, MTU: 1500, GSOMaxSize: 65536, GSOMaxSegs: 65535,
@@ -180,6 +181,7 @@ func (s Scenario) Clone() Scenario {
 	s.Sysctl = cloneMap(s.Sysctl)
 	s.TCP = cloneMap(s.TCP)
 	s.Driver = cloneMap(s.Driver)
+	s.GuestCosts = cloneMap(s.GuestCosts)
 	return s
 }
 

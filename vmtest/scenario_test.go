@@ -59,6 +59,8 @@ func TestSetNamesWhatIsWrong(t *testing.T) {
 		{"sysctl.tcp_limit_output_byte", "1", `the nearest is "sysctl.tcp_limit_output_bytes"`},
 		{"tcp_autocorking", "maybe", "tcp_autocorking"},
 		{"tcp.gro", "on", `the nearest is "tcp.grow"`},
+		{"guest.tcp_xmits", "1us", `the nearest is "guest.tcp_xmit"`},
+		{"guest.kick", "1", "1"},
 		{"flow.x.write", "1", "flow.N.KEY"},
 		{"flow.0.writes", "1", `the nearest is "flow.0.write"`},
 		{"ip", "5", "neither 4 nor 6"},
@@ -140,6 +142,13 @@ func TestValidate(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s=%s: Validate() = %v, want %q", c.key, c.value, err, c.want)
 		}
+	}
+}
+
+func TestGuestCosts(t *testing.T) {
+	s := vmtest.Default()
+	if err := s.Set("guest.tcp_xmit", "16.8us"); err != nil || s.GuestCosts["tcp_xmit"] != "16.8us" {
+		t.Errorf("costs %v, %v", s.GuestCosts, err)
 	}
 }
 
