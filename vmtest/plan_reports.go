@@ -44,23 +44,22 @@ func bbrGSOOff() Plan {
 	s.Name, s.Kernel, s.GuestCPU, s.CC = "bbr-gso-off", "4.15", "free", "bbr"
 	s.Flows, s.Write, s.TSO, s.GSO = 1, 64<<10, false, false
 	s.Host = HostConfig{Model: "fast", Wake: new(time.Duration)}
-	s.Link.Delay = 7 * time.Microsecond
 	s.WarmUp, s.Duration = 500*time.Millisecond, time.Second
 	p := Plan{
 		Name: s.Name,
 		Doc:  "report 003: BBR without segmentation offload, before and after its budget forgot gso_max_segs",
 		Base: s,
-		Notes: []string{"the time of one packet, 16.8 us before and 6.68 us after the patch, is assumed: it is the report's goodput turned round. " +
-			"What the model decides is the window"},
+		Notes: []string{"the time of one packet, 16.8 us before and 6.68 us after the patch, and the delay that makes a round trip of 15 to 18 us with it are assumed: " +
+			"the time is the report's goodput turned round. What the model decides is the window"},
 	}
-	before, after := []Setting{{"guest.tcp_xmit", "16.8us"}}, []Setting{{"guest.tcp_xmit", "6.68us"}}
+	before, after := []Setting{{"host.tx_base", "16.8us"}, {"link.delay", "500ns"}}, []Setting{{"host.tx_base", "6.68us"}, {"link.delay", "3us"}}
 	for _, c := range []struct {
 		name string
 		segs []Setting
 	}{{"", nil}, {"2segs", []Setting{{"gso_max_segs", "2"}, {"tso", "on"}, {"gso", "on"}}}} {
 		p.Variants = append(p.Variants,
-			Variant{Kernel: "4.15", Remedies: []string{}, Case: c.name, Settings: append(before[:1:1], c.segs...)},
-			Variant{Kernel: "4.15", Remedies: []string{"bbr-gso-unaware"}, Case: c.name, Settings: append(after[:1:1], c.segs...)})
+			Variant{Kernel: "4.15", Remedies: []string{}, Case: c.name, Settings: append(before[:2:2], c.segs...)},
+			Variant{Kernel: "4.15", Remedies: []string{"bbr-gso-unaware"}, Case: c.name, Settings: append(after[:2:2], c.segs...)})
 	}
 	return p
 }

@@ -25,6 +25,14 @@ func newCostModel(s *vmtest.Scenario, scale map[string]float64) (costModel, erro
 	if m.cpu, err = vcpu.TableByName(s.GuestCPU); err != nil {
 		return m, fmt.Errorf("guest_cpu: %w; the nearest is %q", err, vmtest.Nearest(s.GuestCPU, vcpu.TableNames()))
 	}
+	for name, v := range s.GuestCosts {
+		op, ok := vcpu.OpByName(name)
+		d, err := vmtest.ParseDuration(v)
+		if !ok || err != nil {
+			return m, fmt.Errorf("guest.%s: no such operation, or no time: %q", name, v)
+		}
+		m.cpu = m.cpu.With(op, d, "set by the scenario")
+	}
 	m.work = s.Work
 	if m.host, err = newHostModel(s.Host); err != nil {
 		return m, err

@@ -84,6 +84,7 @@ func (*Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (*vm
 	for _, k := range w.conns {
 		k.cwnd.reset()
 	}
+	w.rec.lens = w.rec.lens[:0]
 	r, err := w.measure(ctx, warm, o.Progress)
 	if cerr := w.rec.close(); err == nil {
 		err = cerr

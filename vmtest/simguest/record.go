@@ -8,6 +8,7 @@ import (
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/trace"
 )
 
 // recorder keeps the trace hash, which covers every packet that the device
@@ -17,6 +18,8 @@ type recorder struct {
 	hash sim.Hash
 	at   string
 	out  *vmtest.TraceWriter // nil: no trace
+
+	lens []int32 // of flow 0's packets with payload since sizes was reset, up to maxLens
 
 	started bool       // a packet was written
 	base    vtime.Time // its time, from which all others count
@@ -29,7 +32,7 @@ const (
 )
 
 func newRecorder(s *vmtest.Scenario, trace io.Writer) (*recorder, error) {
-	r := &recorder{at: s.Trace.At}
+	r := &recorder{at: s.Trace.At, lens: make([]int32, 0, maxLens)}
 	if trace == nil {
 		return r, nil
 	}
@@ -48,10 +51,34 @@ func (r *recorder) skb(at string, now vtime.Time, p *skb.SKB) {
 
 func (r *recorder) qdisc(now vtime.Time, p *skb.SKB) { r.skb("qdisc", now, p) }
 
+// maxLens bounds the lengths that are kept.
+const maxLens = 4096
+
+// size keeps the length of a packet of flow 0.
+func (r *recorder) size(flow int32, n int) {
+	if flow == 0 && n > 0 && len(r.lens) < cap(r.lens) {
+		r.lens = append(r.lens, int32(n))
+	}
+}
+
+// sizes writes the lengths that were kept as patterns that repeat.
+func (r *recorder) sizes() []vmtest.SizeRun {
+	lens := make([]int, len(r.lens))
+	for i, n := range r.lens {
+		lens[i] = int(n)
+	}
+	out := []vmtest.SizeRun{}
+	for _, run := range trace.Runs(lens) {
+		out = append(out, vmtest.SizeRun{Lens: run.Lens, Times: run.Times})
+	}
+	return out
+}
+
 // taken records a packet that the device took, sent one that the worker has
 // finished.
 func (r *recorder) taken(now vtime.Time, o *outgoing) {
 	r.hash.Event(now, hashData, uint32(o.flow), uint64(o.info.Seq)<<32|uint64(o.payload()))
+	r.size(o.flow, o.payload())
 	r.outgoing("device", now, o)
 }
 
@@ -69,6 +96,7 @@ func (r *recorder) outgoing(at string, now vtime.Time, o *outgoing) {
 // reaches it.
 func (r *recorder) dataSKB(now vtime.Time, p *skb.SKB) {
 	r.hash.Event(now, hashData, uint32(p.Flow), uint64(p.Seq)<<32|uint64(p.Len))
+	r.size(p.Flow, int(p.Len))
 	if r.out != nil {
 		r.out.Packet(vmtest.TracePacket{TNs: r.since(now), Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Len: int(p.Len), Flags: p.Flags})
 	}

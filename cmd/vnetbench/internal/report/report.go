@@ -34,6 +34,7 @@ func Text(w io.Writer, r *vmtest.Result) error {
 		if err := table(&b, r.Runs); err != nil {
 			return err
 		}
+		b.WriteString(sizes(r.Runs))
 		b.WriteString(notes(r))
 		b.WriteString(story(r))
 	}
