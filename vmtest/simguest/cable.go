@@ -27,7 +27,8 @@ type cable struct {
 	out      *link.Link
 	back     *link.Link
 	wscale   uint8
-	cut      bool // packets cross the link segment by segment
+	cut      bool  // packets always cross the link segment by segment
+	queue    int64 // of the link out, bytes; 0: no limit
 	ends     []*endpoint
 	arriving inbound // on their way to the receivers
 	acks     ackQueue
@@ -50,7 +51,7 @@ type endpoint struct {
 
 func newCable(w *world) (*cable, error) {
 	s := &w.s
-	c := &cable{w: w, cut: s.Link.Loss > 0 || s.Link.Queue > 0 || !s.Receiver.GRO}
+	c := &cable{w: w, cut: s.Link.Loss > 0 || !s.Receiver.GRO, queue: int64(s.Link.Queue)}
 	cfg := link.Config{RateBps: int64(s.Link.Rate), Delay: s.Link.Delay}
 	var err error
 	if c.back, err = link.New(cfg); err != nil {
@@ -91,7 +92,7 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 		ISS: 1, MSS: int32(s.EffectiveMSS()), InitialWindow: c.window(), WindowScale: c.wscale,
 		WindowMax: max(uint32(s.Receiver.Rmem/2), c.window()), QuickWindow: quick, Rules: rules,
 	}
-	if c.cut && s.Receiver.GRO {
+	if (c.cut || c.queue > 0) && s.Receiver.GRO {
 		cfg.GRO = link.GROConfig{Window: groWindow}
 	}
 	rcv, err := link.NewReceiver(cfg)
@@ -152,18 +153,29 @@ func (c *cable) send(now vtime.Time, o *outgoing) {
 		PSH: o.info.Flags&skb.PSH != 0, FIN: o.info.Flags&skb.FIN != 0, CWR: o.info.Flags&skb.CWR != 0,
 	}
 	header := int64(o.info.Payload)
-	if !c.cut || s.MSS == 0 || s.Len <= s.MSS {
-		segs := int64(1)
-		if s.MSS > 0 {
-			segs = int64((s.Len + s.MSS - 1) / s.MSS)
-		}
-		if s.Len <= s.MSS {
+	segs := int64(1)
+	if s.MSS > 0 {
+		segs = int64((s.Len + s.MSS - 1) / s.MSS)
+	}
+	bytes := link.WireBytes(int64(s.Len), segs, header, wireExtra)
+	if segs == 1 || c.whole(now, bytes) {
+		if segs == 1 {
 			s.MSS = 0
 		}
-		c.cross(now, o.flow, &s, link.WireBytes(int64(s.Len), segs, header, wireExtra))
+		c.cross(now, o.flow, &s, bytes)
 		return
 	}
 	c.crossCut(now, o, s, header)
+}
+
+// whole reports whether a packet may cross in one piece: nothing of it is lost,
+// and the receiver's GRO makes it whole again.
+func (c *cable) whole(now vtime.Time, bytes int64) bool {
+	if c.cut || c.queue == 0 {
+		return !c.cut
+	}
+	backlog, _ := c.out.Backlog(now)
+	return backlog+bytes <= c.queue
 }
 
 // crossCut sends the segments of a packet one by one; PSH and FIN are the last
