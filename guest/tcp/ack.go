@@ -102,6 +102,7 @@ func (s *Sock) drainBacklog() bool {
 // processed now (release_sock, tcp_release_cb).
 func (s *Sock) release() {
 	s.drainBacklog()
+	s.quiet = true
 	if s.tsqFlags&tsqDeferred != 0 {
 		s.tsqFlags &^= tsqDeferred
 		s.tsqWrite()
@@ -111,7 +112,7 @@ func (s *Sock) release() {
 		s.runTimer()
 	}
 	s.drainBacklog()
-	s.owned = false
+	s.quiet, s.owned = false, false
 }
 
 // receive is the receive path for an ACK: the ACK, then the write loop, then
@@ -121,7 +122,7 @@ func (s *Sock) receive(a *Ack) {
 	s.env.Charge(vcpu.OpTCPAck, 1)
 	s.refreshClock()
 	if !s.cfg.Switches.ClockCache && (s.cfg.Switches.RTTUs || s.rttStamp) && s.packetsOut > 0 {
-		s.clock = s.env.Now() // the retransmit queue is cleaned with a reading of its own
+		s.clock = s.readClock() // the retransmit queue is cleaned with a reading of its own
 	}
 	s.ack(a)
 	if s.wq.head != nil {

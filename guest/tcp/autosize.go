@@ -41,5 +41,5 @@ func (s *Sock) autosize(mss, floor uint32) uint32 {
 			bytes += uint64(s.gsoMax) >> r
 		}
 	}
-	return max(uint32(min(bytes, room)/uint64(mss)), floor)
+	return max(uint32(min(bytes, room))/mss, floor)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/tcp"
+	"github.com/vnetbench/vnetbench/guest/vcpu"
 )
 
 const us = time.Microsecond
@@ -491,6 +492,45 @@ func TestClockReads(t *testing.T) {
 	w.send(200_000, 0) // several full entries: one pass for each, and the push at the end
 	if n := int64(w.now-before) / 256; n < 2 || n > 5 {
 		t.Errorf("write of three entries: %d clock reads", n)
+	}
+}
+
+// TestQuietClock: what a timer left to the process that uses the socket is done
+// at the end of that use with softirqs off, where a reading costs nothing.
+func TestQuietClock(t *testing.T) {
+	c := &ticking{world: newWorld(t, "6.12")}
+	k, _ := tcp.Release("6.12")
+	cfg := k.Config()
+	cfg.MaxPacingRate, cfg.Pacing = 1_000_000, tcp.PacingNeeded
+	c.s, _ = tcp.NewSock(0, cfg, c, &c.pool)
+	c.noAck, c.clockNs = true, 256
+	c.open()
+	c.s.SetCwnd(100, 100)
+	c.send(60_000, 0)
+	if c.s.Next() > c.now+vt(int64(time.Second)) {
+		t.Fatal("not paced")
+	}
+	c.now = c.s.Next() + 1
+	before, packets := c.now, c.packets
+	c.due = true
+	c.process = true
+	c.s.Write(1, tcp.More)
+	c.process = false
+	if c.due || c.packets == packets || c.now-before != 256 {
+		t.Errorf("timer ran %v, %d packets, %d ns of readings, want one", !c.due, c.packets-packets, c.now-before)
+	}
+}
+
+// ticking is a world in which the pacing timer runs out during a write.
+type ticking struct {
+	*world
+	due bool
+}
+
+func (c *ticking) Charge(op vcpu.Op, _ int64) {
+	if c.due && op == vcpu.OpCopyByte {
+		c.due = false
+		c.s.Timer(c.now)
 	}
 }
 

@@ -73,7 +73,7 @@ func (s *Sock) pacedOut(n uint32, prior vtime.Time) {
 	switch s.cfg.Switches.Pace {
 	case PaceTimer:
 		if s.cfg.Pacing == PacingNeeded && n > 0 {
-			s.pacingAt = s.env.Now() + vtime.Time(uint64(n+tcpHeaderLen)*1_000_000_000/s.win.Pacing)
+			s.pacingAt = s.readClock() + vtime.Time(uint64(n+tcpHeaderLen)*1_000_000_000/s.win.Pacing)
 		}
 	case PaceEDT:
 		if s.dataSegsOut < 10 {
@@ -86,7 +86,8 @@ func (s *Sock) pacedOut(n uint32, prior vtime.Time) {
 }
 
 // pacingBlocks reports whether the next packet must wait, and sees to a timer
-// (tcp_pacing_check).
+// (tcp_pacing_check). Starting it programs the clock event device, which reads
+// the clock with interrupts off; that is not a reading that costs time.
 func (s *Sock) pacingBlocks() bool {
 	if s.cfg.Pacing != PacingNeeded {
 		return false

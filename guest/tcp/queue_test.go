@@ -186,24 +186,34 @@ func TestRules(t *testing.T) {
 }
 
 // TestOtherQueue: a packet may change its queue only if nothing else of the
-// socket is below TCP.
+// socket is below TCP, or since v6.7 if nothing else is outstanding.
 func TestOtherQueue(t *testing.T) {
-	for _, hold := range []bool{false, true} {
+	for _, v := range []struct {
+		kernel    string
+		hold, ack bool
+		again     bool
+	}{
+		{"6.1", false, false, true}, {"6.1", true, false, false}, {"6.1", true, true, false},
+		{"6.12", false, false, true}, {"6.12", true, false, false}, {"6.12", true, true, true},
+	} {
 		var ok []bool
-		c := &asking{world: newWorld(t, "6.12"), ask: func(s *tcp.Sock, p *skb.SKB) { ok = append(ok, s.OOOOkay(p)) }}
-		k, _ := tcp.Release("6.12")
+		c := &asking{world: newWorld(t, v.kernel), ask: func(s *tcp.Sock, p *skb.SKB) { ok = append(ok, s.OOOOkay(p)) }}
+		k, _ := tcp.Release(v.kernel)
 		cfg := k.Config()
 		cfg.NoDelay, cfg.Sysctl.Autocorking = true, 0
 		c.s, _ = tcp.NewSock(0, cfg, c, &c.pool)
 		c.noAck = true
-		if hold {
+		if v.hold {
 			c.napi = ms
 		}
 		c.open()
 		c.send(1000, 0)
+		if v.ack {
+			c.ack(1001)
+		}
 		c.send(1000, 0)
-		if d := cmp.Diff([]bool{true, !hold}, ok); d != "" {
-			t.Errorf("hold %v: %s", hold, d)
+		if d := cmp.Diff([]bool{true, v.again}, ok); d != "" {
+			t.Errorf("%+v: %s", v, d)
 		}
 	}
 }

@@ -29,7 +29,10 @@ type Sock struct {
 	rateCC      cc.RateController     // cc, if it sets the rate itself
 	ackCC       cc.DeliveryController // cc, if it looks at every ACK
 	flow        int32
-	tickNs      int64 // length of a tick if it is whole nanoseconds, else 0
+	tickNs      int64      // length of a tick if it is whole nanoseconds, else 0
+	tickUs      int64      // the same in whole microseconds, else 0
+	tickNo      int64      // a tick of late ...
+	tickFrom    vtime.Time // ... and when it began
 	gsoMax      uint32
 	gsoSegs     uint32
 	maxPacing   uint64 // bound of the pacing rate, bytes/s
@@ -49,6 +52,7 @@ type Sock struct {
 	pushedSeq  uint32
 	nonagle    uint8
 	owned      bool // a process uses the socket
+	quiet      bool // and is about to end that, with softirqs off
 	nospace    bool // a writer waits for send buffer space
 	finSent    bool
 	callCopied bool   // this sendmsg appended something
@@ -125,6 +129,8 @@ type Sock struct {
 	tlpRetrans    bool
 	tlpHigh       uint32
 	timerTick     int64
+	ptoTicks      int64  // time until a tail loss probe ...
+	ptoSRTT       uint32 // ... for this round trip
 	backoff       uint32
 	probesOut     uint32
 
@@ -158,6 +164,9 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 	s.reordering, s.rack.steps = uint32(cfg.Sysctl.Reordering), 1
 	if 1_000_000_000%int64(cfg.HZ) == 0 {
 		s.tickNs = 1_000_000_000 / int64(cfg.HZ)
+		if s.tickNs%1000 == 0 {
+			s.tickUs = s.tickNs / 1000
+		}
 	}
 	s.rttStamp = !cfg.Switches.RTTUs && cfg.CC == "cubic" && cfg.HZ < 1000
 	s.pacingShift = 10
@@ -237,7 +246,7 @@ func (s *Sock) Done() bool { return s.sndUna == s.writeSeq }
 
 // Info returns a snapshot of the socket.
 func (s *Sock) Info() Info {
-	us := func(ticks int64) uint32 { return uint32(ticks * 1_000_000 / int64(s.cfg.HZ)) }
+	us := func(ticks int64) uint32 { return uint32(s.ticksToUs(ticks)) }
 	i := Info{
 		State: s.ca, Cwnd: s.win.Cwnd, Ssthresh: s.win.Ssthresh, InFlight: s.inFlight(),
 		PacketsOut: s.packetsOut, SRTTUs: s.srttUs() >> 3, MinRTTUs: s.minRTT.value(), RTOUs: us(s.rto),

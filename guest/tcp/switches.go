@@ -219,6 +219,7 @@ type Switches struct {
 	BBRAggregate  bool        // room for bursts of ACKs (v5.1)
 
 	SmallHead bool // packet heads from the small-head cache (v6.3)
+	OOOAcked  bool // a packet may change its queue if all before it are acknowledged (v6.7)
 }
 
 // switchDef describes one switch for Set, Get and lists.
@@ -287,6 +288,7 @@ var switchDefs = []switchDef{
 	kindSwitch("hystart", "old us late round", func(s *Switches) *HystartKind { return &s.Hystart }),
 	boolSwitch("tlp", func(s *Switches) *bool { return &s.TLP }),
 	kindSwitch("loss_detection", "dupack rack", func(s *Switches) *LossKind { return &s.Loss }),
+	boolSwitch("ooo_acked", func(s *Switches) *bool { return &s.OOOAcked }),
 	boolSwitch("timer_wheel", func(s *Switches) *bool { return &s.TimerWheel }),
 	boolSwitch("timeout_us", func(s *Switches) *bool { return &s.TimeoutUs }),
 	boolSwitch("bbr", func(s *Switches) *bool { return &s.BBR }),

@@ -28,7 +28,7 @@ func (s *Sock) setTimer(kind pendingKind, ticks int64) {
 // departs (tcp_reset_xmit_timer, v4.20).
 func (s *Sock) setXmitTimer(kind pendingKind, ticks int64) {
 	if s.cfg.Switches.Pace == PaceEDT && s.wstamp > s.clock {
-		ticks += s.ticks(s.wstamp - s.clock)
+		ticks += s.wholeTicks(s.wstamp - s.clock)
 	}
 	s.setTimer(kind, ticks)
 }
@@ -82,9 +82,9 @@ func (s *Sock) rearmRTO() {
 func (s *Sock) rtoDelta() int64 {
 	h := s.rtx.head
 	if h == nil {
-		return s.rto * 1_000_000 / int64(s.cfg.HZ)
+		return s.ticksToUs(s.rto)
 	}
-	return micro(h.sent) + s.rto*1_000_000/int64(s.cfg.HZ) - micro(s.clock)
+	return micro(h.sent) + s.ticksToUs(s.rto) - micro(s.clock)
 }
 
 // Next returns when Timer wants to be called, or vtime.Never. It may change
@@ -160,22 +160,31 @@ func (s *Sock) scheduleTLP(advancing bool) bool {
 		(s.ca != cc.Open && s.ca != cc.CWR) {
 		return false
 	}
-	ticks := s.usToTicks(rtoInitUs)
-	if srtt := s.srttUs(); srtt != 0 {
-		ticks = s.minTicks(int64(srtt>>2), rackMinUs)
-		if s.packetsOut == 1 {
-			ticks = s.usToTicks(int64(srtt>>2) + rtoMinUs)
-		}
-	}
-	rto := s.rto * 1_000_000 / int64(s.cfg.HZ)
-	if !advancing {
-		rto = s.rtoDelta()
-	}
-	if rto > 0 {
-		ticks = min(ticks, s.usToTicks(rto))
+	ticks := s.probeAfter()
+	if advancing {
+		ticks = min(ticks, s.rto)
+	} else if left := s.rtoDelta(); left > 0 {
+		ticks = min(ticks, s.usToTicks(left))
 	}
 	s.setXmitTimer(pendingTLP, ticks)
 	return true
+}
+
+// probeAfter is how long the peer may take to acknowledge before a probe goes
+// out, in ticks: two round trips, and if it may delay the acknowledgement of a
+// single packet the least timeout more.
+func (s *Sock) probeAfter() int64 {
+	srtt := s.srttUs()
+	if srtt == 0 {
+		return s.usToTicks(rtoInitUs)
+	}
+	if s.packetsOut == 1 {
+		return s.usToTicks(int64(srtt>>2) + rtoMinUs)
+	}
+	if srtt != s.ptoSRTT {
+		s.ptoSRTT, s.ptoTicks = srtt, s.minTicks(int64(srtt>>2), rackMinUs)
+	}
+	return s.ptoTicks
 }
 
 // sendTLP sends one new packet, or else the last segment again, so that a loss

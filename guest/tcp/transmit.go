@@ -95,10 +95,20 @@ func (s *Sock) eventDataSent(segs uint32) {
 // Kernels before v4.13 read it per packet instead.
 func (s *Sock) refreshClock() {
 	if s.cfg.Switches.ClockCache {
-		s.clock = s.env.Now()
+		s.clock = s.readClock()
 	} else {
 		s.clock = s.env.Local()
 	}
+}
+
+// readClock reads the clock. What release_sock calls at its end runs with
+// softirqs off although it is in process context, so that a reading costs as
+// little there as in a softirq.
+func (s *Sock) readClock() vtime.Time {
+	if s.quiet {
+		return s.env.Local()
+	}
+	return s.env.Now()
 }
 
 // stampPacket reads the clock for one packet in kernels that do so.
@@ -106,7 +116,7 @@ func (s *Sock) stampPacket() {
 	switch {
 	case s.cfg.Switches.ClockCache:
 	case s.cfg.Switches.RTTUs || s.rttStamp:
-		s.clock = s.env.Now()
+		s.clock = s.readClock()
 	default:
 		s.clock = s.env.Local()
 	}
@@ -115,18 +125,43 @@ func (s *Sock) stampPacket() {
 // jiffies is the tick counter. Looking at it is not a clock read.
 func (s *Sock) jiffies() uint32 { return uint32(s.ticks(s.env.Local())) }
 
-// ticks is the number of whole clock ticks until t.
+// ticks is the number of whole clock ticks until t. It remembers the tick that
+// it saw last, because nearly all questions are about the same one.
 func (s *Sock) ticks(t vtime.Time) int64 {
-	if s.tickNs != 0 {
-		return int64(t) / s.tickNs
+	if uint64(t-s.tickFrom) < uint64(s.tickNs) {
+		return s.tickNo
 	}
-	return int64(t) * int64(s.cfg.HZ) / 1_000_000_000
+	return s.countTicks(t)
+}
+
+func (s *Sock) countTicks(t vtime.Time) int64 {
+	n := s.wholeTicks(t)
+	if s.tickNs != 0 {
+		s.tickNo, s.tickFrom = n, vtime.Time(n*s.tickNs)
+	}
+	return n
+}
+
+// wholeTicks is the number of whole clock ticks in a span of time.
+func (s *Sock) wholeTicks(d vtime.Time) int64 {
+	if s.tickNs != 0 {
+		return int64(d) / s.tickNs
+	}
+	return int64(d) * int64(s.cfg.HZ) / 1_000_000_000
 }
 
 // tickTime is when the tick counter reaches n.
 func (s *Sock) tickTime(n int64) vtime.Time {
 	hz := int64(s.cfg.HZ)
 	return vtime.Time((n*1_000_000_000 + hz - 1) / hz)
+}
+
+// ticksToUs is the length of so many ticks, µs (jiffies_to_usecs).
+func (s *Sock) ticksToUs(n int64) int64 {
+	if s.tickUs != 0 {
+		return n * s.tickUs
+	}
+	return n * 1_000_000 / int64(s.cfg.HZ)
 }
 
 // usToTicks rounds microseconds up to ticks (usecs_to_jiffies).
