@@ -90,6 +90,7 @@ var keys = []Key{
 	onOff("receiver.gro", "packets reach the receiver's TCP whole", func(s *Scenario) *bool { return &s.Receiver.GRO }),
 	text("receiver.kernel", "release whose receiver rules hold; empty: the sender's", func(s *Scenario) *string { return &s.Receiver.Kernel }),
 	oneOf("trace.at", "where packets are recorded: qdisc, driver, device or host", func(s *Scenario) *string { return &s.Trace.At }, "qdisc", "driver", "device", "host"),
+	onOff("trace.rules", "a column more in traces of the simulated guest: the rule that gave each packet its length", func(s *Scenario) *bool { return &s.Trace.Rules }),
 	pattern("sysctl.NAME", "a TCP sysctl by its name, such as sysctl.tcp_limit_output_bytes (the prefix may be left out)"),
 	pattern("tcp.NAME", "one switch of the kernel's TCP, on or off or a value; `list --switches` names them"),
 	pattern("driver.NAME", "one switch of the kernel's virtio-net driver; `list --switches` names them"),

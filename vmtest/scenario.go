@@ -151,7 +151,8 @@ type ReceiverConfig struct {
 
 // TraceConfig says where packets are recorded.
 type TraceConfig struct {
-	At string `json:"at"` // qdisc, driver, device or host
+	At    string `json:"at"`    // qdisc, driver, device or host
+	Rules bool   `json:"rules"` // with the rule that gave each packet its length
 }
 
 // Default returns the scenario that every other starts from: a Linux 6.12 guest

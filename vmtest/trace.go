@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/vnetbench/vnetbench/guest/skb"
+	"github.com/vnetbench/vnetbench/guest/tcp"
 )
 
 // TracePacket is one line of a trace. Seq and Ack are relative to the initial
@@ -25,12 +26,14 @@ type TracePacket struct {
 // TraceWriter writes packets as tab-separated lines behind a header of lines
 // that begin with #. It buffers: Close flushes, and returns the first error.
 type TraceWriter struct {
-	w   *bufio.Writer
-	buf []byte
+	w     *bufio.Writer
+	buf   []byte
+	rules bool
 }
 
 // NewTraceWriter writes the header: the scenario as JSON, so that a trace says
-// how it was made.
+// how it was made. With the scenario's trace.rules, a column more says which
+// rule of the sender gave a packet its length.
 func NewTraceWriter(w io.Writer, s Scenario) (*TraceWriter, error) {
 	j, err := json.Marshal(s)
 	if err != nil {
@@ -39,12 +42,20 @@ func NewTraceWriter(w io.Writer, s Scenario) (*TraceWriter, error) {
 	b := bufio.NewWriterSize(w, 1<<16)
 	fmt.Fprintf(b, "# format\tt_ns dir(tx=data direction, ack=from receiver) flow seq ack len flags; len is the TCP payload of the (GSO) packet\n")
 	fmt.Fprintf(b, "# vnetbench\t%s\n", j)
-	_, err = fmt.Fprintf(b, "t_ns\tdir\tflow\tseq\tack\tlen\tflags\n")
-	return &TraceWriter{w: b}, err
+	columns := "t_ns\tdir\tflow\tseq\tack\tlen\tflags"
+	if s.Trace.Rules {
+		columns += "\trule"
+	}
+	_, err = fmt.Fprintln(b, columns)
+	return &TraceWriter{w: b, rules: s.Trace.Rules}, err
 }
 
-// Packet writes one line.
-func (t *TraceWriter) Packet(p TracePacket) {
+// Packet writes one line of a packet whose rule is not known.
+func (t *TraceWriter) Packet(p TracePacket) { t.Ruled(p, tcp.RuleNone) }
+
+// Ruled writes one line, with the rule that gave the packet its length if the
+// trace has a column for it.
+func (t *TraceWriter) Ruled(p TracePacket, rule tcp.Rule) {
 	b := strconv.AppendInt(t.buf[:0], p.TNs, 10)
 	if p.Ack {
 		b = append(b, "\tack\t"...)
@@ -56,6 +67,9 @@ func (t *TraceWriter) Packet(p TracePacket) {
 	b = strconv.AppendUint(append(b, '\t'), uint64(p.AckNo), 10)
 	b = strconv.AppendInt(append(b, '\t'), int64(p.Len), 10)
 	b = appendFlags(append(b, '\t'), p.Flags)
+	if t.rules {
+		b = append(append(b, '\t'), rule.String()...)
+	}
 	t.buf = append(b, '\n')
 	t.w.Write(t.buf) // the error stays with the buffer until Close
 }

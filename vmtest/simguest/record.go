@@ -6,6 +6,7 @@ import (
 	"github.com/vnetbench/vnetbench/guest/qdisc"
 	"github.com/vnetbench/vnetbench/guest/sim"
 	"github.com/vnetbench/vnetbench/guest/skb"
+	"github.com/vnetbench/vnetbench/guest/tcp"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest"
 	"github.com/vnetbench/vnetbench/vmtest/trace"
@@ -21,6 +22,9 @@ type recorder struct {
 
 	lens []int32 // of flow 0's packets with payload since sizes was reset, up to maxLens
 
+	wanted bool          // rules are to be written
+	rules  []*[]tcp.Rule // of packets in the rings, by queue
+
 	started bool       // a packet was written
 	base    vtime.Time // its time, from which all others count
 }
@@ -32,7 +36,7 @@ const (
 )
 
 func newRecorder(s *vmtest.Scenario, trace io.Writer) (*recorder, error) {
-	r := &recorder{at: s.Trace.At, lens: make([]int32, 0, maxLens)}
+	r := &recorder{at: s.Trace.At, lens: make([]int32, 0, maxLens), wanted: s.Trace.Rules}
 	if trace == nil {
 		return r, nil
 	}
@@ -46,7 +50,7 @@ func (r *recorder) skb(at string, now vtime.Time, p *skb.SKB) {
 	if r.out == nil || r.at != at {
 		return
 	}
-	r.out.Packet(vmtest.TracePacket{TNs: r.since(now), Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Len: int(p.Len), Flags: p.Flags})
+	r.out.Ruled(vmtest.TracePacket{TNs: r.since(now), Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Len: int(p.Len), Flags: p.Flags}, tcp.Rule(p.Rule))
 }
 
 func (r *recorder) qdisc(now vtime.Time, p *skb.SKB) { r.skb("qdisc", now, p) }
@@ -88,8 +92,8 @@ func (r *recorder) outgoing(at string, now vtime.Time, o *outgoing) {
 	if r.out == nil || r.at != at {
 		return
 	}
-	r.out.Packet(vmtest.TracePacket{TNs: r.since(now), Flow: int(o.flow), Seq: uint32(o.info.Seq),
-		AckNo: uint32(o.info.Ack), Len: o.payload(), Flags: o.info.Flags})
+	r.out.Ruled(vmtest.TracePacket{TNs: r.since(now), Flow: int(o.flow), Seq: uint32(o.info.Seq),
+		AckNo: uint32(o.info.Ack), Len: o.payload(), Flags: o.info.Flags}, o.rule)
 }
 
 // dataSKB records a packet that leaves the sender's namespace, ackSKB one that
@@ -98,14 +102,14 @@ func (r *recorder) dataSKB(now vtime.Time, p *skb.SKB) {
 	r.hash.Event(now, hashData, uint32(p.Flow), uint64(p.Seq)<<32|uint64(p.Len))
 	r.size(p.Flow, int(p.Len))
 	if r.out != nil {
-		r.out.Packet(vmtest.TracePacket{TNs: r.since(now), Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Len: int(p.Len), Flags: p.Flags})
+		r.out.Ruled(vmtest.TracePacket{TNs: r.since(now), Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Len: int(p.Len), Flags: p.Flags}, tcp.Rule(p.Rule))
 	}
 }
 
 func (r *recorder) ackSKB(now vtime.Time, p *skb.SKB) {
 	r.hash.Event(now, hashAck, uint32(p.Flow), uint64(p.Ack))
 	if r.out != nil {
-		r.out.Packet(vmtest.TracePacket{TNs: r.since(now), Ack: true, Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Flags: p.Flags})
+		r.out.Ruled(vmtest.TracePacket{TNs: r.since(now), Ack: true, Flow: int(p.Flow), Seq: p.Seq, AckNo: p.Ack, Flags: p.Flags}, tcp.RuleNone)
 	}
 }
 
@@ -130,22 +134,47 @@ func (r *recorder) since(now vtime.Time) int64 {
 	return int64(now.Sub(r.base))
 }
 
-// tracedDev records what a queueing discipline gives to the driver.
+// tracedDev records what a queueing discipline gives to the driver, and keeps
+// the rules of the packets until the device takes them, in the same order.
 type tracedDev struct {
 	qdisc.Dev
-	rec *recorder
+	rec   *recorder
+	rules *[]tcp.Rule
 }
 
 // Xmit records the packet and passes it on.
 func (d *tracedDev) Xmit(now vtime.Time, p *skb.SKB, more bool) qdisc.Verdict {
 	d.rec.skb("driver", now, p)
-	return d.Dev.Xmit(now, p, more)
+	rule := tcp.Rule(p.Rule)
+	v := d.Dev.Xmit(now, p, more)
+	if !v.Busy && d.rules != nil {
+		*d.rules = append(*d.rules, rule)
+	}
+	return v
 }
 
-// dev is the driver's transmit queue as the queueing discipline sees it.
-func (r *recorder) dev(d qdisc.Dev) qdisc.Dev {
-	if r.out == nil || r.at != "driver" {
+// dev is transmit queue i of the driver as the queueing discipline sees it.
+func (r *recorder) dev(i int, d qdisc.Dev) qdisc.Dev {
+	if r.out == nil {
 		return d
 	}
-	return &tracedDev{d, r}
+	t := &tracedDev{Dev: d, rec: r}
+	if r.wanted {
+		for len(r.rules) <= i {
+			r.rules = append(r.rules, new([]tcp.Rule))
+		}
+		t.rules = r.rules[i]
+	}
+	return t
+}
+
+// rule takes the rule of the packet that the device takes off queue i.
+func (r *recorder) rule(i int) tcp.Rule {
+	if i >= len(r.rules) || len(*r.rules[i]) == 0 {
+		return tcp.RuleNone
+	}
+	q := r.rules[i]
+	first := (*q)[0]
+	*q = (*q)[1:]
+	return first
 }

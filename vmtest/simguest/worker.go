@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/vnetbench/vnetbench/guest/sim"
+	"github.com/vnetbench/vnetbench/guest/tcp"
 	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
@@ -58,8 +59,9 @@ type worker struct {
 type outgoing struct {
 	info    frame.Info
 	flow    int32
-	len     int   // frame bytes
-	gso     int32 // payload of a segment; 0 if not GSO
+	rule    tcp.Rule // that gave it its length; only if the trace wants it
+	len     int      // frame bytes
+	gso     int32    // payload of a segment; 0 if not GSO
 	started vtime.Time
 }
 
@@ -228,6 +230,7 @@ func (k *worker) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.T
 		o.len += len(b)
 	}
 	o.started, o.gso = now, 0
+	o.rule = k.w.rec.rule(k.pair.Index())
 	k.w.identify(o, h, iov[0])
 	k.serving = serveTX
 	k.packets++

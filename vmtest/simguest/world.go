@@ -137,7 +137,7 @@ func (w *world) newGuestNet() error {
 	w.picker = driver.Picker{Steering: cfg.Switches.Steering, CPUs: len(w.cpus), MaxPairs: w.s.QueuePairs, Pairs: w.s.QueuePairs}
 	for i := range w.s.QueuePairs {
 		cpu := w.cpus[i%len(w.cpus)]
-		q, err := qdisc.NewFrom(w.rec.dev(w.net.TX(i)), w, &w.pool, qcfg, spec)
+		q, err := qdisc.NewFrom(w.rec.dev(i, w.net.TX(i)), w, &w.pool, qcfg, spec)
 		if err != nil {
 			return fmt.Errorf("qdisc: %w", err)
 		}

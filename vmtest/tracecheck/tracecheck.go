@@ -92,6 +92,7 @@ func Models(ctx context.Context, h *trace.Header) ([]Model, error) {
 	if x != nil {
 		s = x.Complete(s)
 	}
+	s.Trace.Rules = true
 	if s.CC != "bbr" {
 		t, err := run(ctx, s, h.Name)
 		return []Model{{Trace: t}}, err
