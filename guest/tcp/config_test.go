@@ -140,3 +140,30 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// TestRecoveryReleases: which kernels find losses by time, wheel their timers,
+// and what of BBR they have.
+func TestRecoveryReleases(t *testing.T) {
+	for kernel, want := range map[string]string{
+		"3.8":  "loss_detection=dupack timer_wheel=off timeout_us=off bbr=off ooo_acked=off",
+		"4.15": "loss_detection=dupack timer_wheel=on bbr=on bbr_goal=stored bbr_gso_unaware=off bbr_rtt_strict=off bbr_edt=off",
+		"4.16": "bbr_goal=stored bbr_gso_unaware=on bbr_idle_exit=off",
+		"4.17": "bbr_goal=hook bbr_rtt_strict=off loss_detection=dupack",
+		"5.0":  "loss_detection=rack bbr_rtt_strict=on bbr_idle_exit=on bbr_edt=on bbr_plus_two=on bbr_aggregate=off",
+		"5.18": "bbr_aggregate=on timeout_us=off",
+		"6.1":  "timeout_us=on ooo_acked=off bbr_aggregate=on",
+		"6.9":  "timeout_us=on ooo_acked=on",
+		"6.12": "timeout_us=on ooo_acked=on loss_detection=rack",
+	} {
+		k, err := tcp.Release(kernel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kv := range strings.FieldsSeq(want) {
+			name, value, _ := strings.Cut(kv, "=")
+			if got := k.Switches.Get(name); got != value {
+				t.Errorf("%s: %s is %q, want %s", kernel, name, got, value)
+			}
+		}
+	}
+}

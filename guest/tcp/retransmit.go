@@ -2,6 +2,10 @@ package tcp
 
 // retransmitQueue sends lost segments again as far as the window allows
 // (tcp_xmit_retransmit_queue). It reads no clock.
+//
+// Deviation: a packet is sent again even if its first copy is still below TCP,
+// and short neighbours are not merged into it. The kernel waits for the one and
+// merges the others where nobody else holds them.
 func (s *Sock) retransmitQueue() {
 	if s.packetsOut == 0 {
 		return
