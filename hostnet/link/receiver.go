@@ -181,7 +181,7 @@ func NewReceiver(cfg ReceiverConfig) (*Receiver, error) {
 		cfg: cfg, next: cfg.ISS, acked: cfg.ISS, read: cfg.ISS,
 		wnd: cfg.InitialWindow, thresh: cfg.InitialWindow,
 		readAt: vtime.Never, sackAt: vtime.Never, busy: vtime.Never,
-		out: make([]Ack, 0, 64), ofo: make([]Range, 0, 64),
+		out: make([]Ack, 0, 4),
 	}
 	r.ack.init(cfg.MSS, cfg.InitialWindow)
 	r.gro.init(&cfg.GRO)

@@ -1,6 +1,7 @@
 package simguest
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -30,5 +31,32 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		if allocs > 0 {
 			t.Errorf("%s=%s: %v allocations per ms of virtual time", set[0], set[1], allocs)
 		}
+	}
+}
+
+// Ten thousand flows fit in 200 MB, with room for the garbage collector.
+func TestMemoryOfTenThousandFlows(t *testing.T) {
+	s := vmtest.Default()
+	for _, set := range [][2]string{{"flows", "10000"}, {"vcpus", "8"}, {"queue_pairs", "8"}, {"cc", "bbr"},
+		{"link.rate", "100G"}, {"link.delay", "50us"}, {"write", "64k"}} {
+		if err := s.Set(set[0], set[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	w, err := newWorld(s, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.loop.RunUntil(vtime.Time(25 * time.Millisecond))
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if live := int64(after.HeapAlloc) - int64(before.HeapAlloc); live > 130<<20 {
+		t.Errorf("%d MB live after 25 ms, want below 130", live>>20)
+	}
+	if n := w.snapshot().tx[0].Packets; n == 0 {
+		t.Error("nothing was sent")
 	}
 }
