@@ -17,11 +17,11 @@ const (
 )
 
 // Margins of the directions. A statement says "rises" or "falls" from a change
-// of 5 % on; it is turned round by a run in which the change has the other sign,
-// and "stays" is turned round by a change of 10 %.
+// of 10 % on; it is turned round by a run in which the change has the other sign,
+// and "stays" is turned round by a change of 20 %.
 const (
-	sameMargin = 0.05
-	flipMargin = 0.10
+	sameMargin = 0.10
+	flipMargin = 0.20
 )
 
 func directionOf(before, after, margin float64) direction {
