@@ -49,7 +49,7 @@ func bbrGSOOff() Plan {
 		Name: s.Name,
 		Doc:  "report 003: BBR without segmentation offload, before and after its budget forgot gso_max_segs",
 		Base: s,
-		Notes: []string{"the time of one packet, 16.8 us before and 6.68 us after the patch, and the delay that makes a round trip of 15 to 18 us with it are assumed: " +
+		Notes: []string{"the time of one packet, 16.8 us before and 6.68 us after the patch, and the delay that makes a round trip of 12 to 18 us with it are assumed: " +
 			"the time is the report's goodput turned round. What the model decides is the window"},
 	}
 	before, after := []Setting{{"host.tx_base", "16.8us"}, {"link.delay", "500ns"}}, []Setting{{"host.tx_base", "6.68us"}, {"link.delay", "3us"}}

@@ -109,17 +109,28 @@ type Queue struct {
 
 // Flow is one TCP connection's account.
 type Flow struct {
-	Flow       int      `json:"flow"`
-	Queue      int      `json:"queue"` // transmit queue of its last packet
-	GoodputBps float64  `json:"goodput_bps"`
-	Bytes      int64    `json:"bytes"` // payload the receiver got in order
-	Cwnd       int64    `json:"cwnd"`  // the most frequent value in the measured time, in segments
-	CwndLast   int64    `json:"cwnd_last"`
-	RTTus      float64  `json:"rtt_us"` // smoothed, at the end
-	Retrans    int64    `json:"retrans"`
-	SentBytes  *int64   `json:"sent_bytes"` // payload the sender's program wrote in all, warm-up included; null if not known
-	RecvBytes  *int64   `json:"recv_bytes"` // payload the receiver's program read in all
-	PacingBps  *float64 `json:"pacing_bps"`
+	Flow       int        `json:"flow"`
+	Queue      int        `json:"queue"` // transmit queue of its last packet
+	GoodputBps float64    `json:"goodput_bps"`
+	Bytes      int64      `json:"bytes"` // payload the receiver got in order
+	Cwnd       int64      `json:"cwnd"`  // the most frequent value in the measured time, in segments
+	CwndLast   int64      `json:"cwnd_last"`
+	RTTus      float64    `json:"rtt_us"` // smoothed, at the end
+	Retrans    int64      `json:"retrans"`
+	SentBytes  *int64     `json:"sent_bytes"` // payload the sender's program wrote in all, warm-up included; null if not known
+	RecvBytes  *int64     `json:"recv_bytes"` // payload the receiver's program read in all
+	PacingBps  *float64   `json:"pacing_bps"`
+	Model      *PathModel `json:"model"` // null unless congestion control has one, and the guest tells it
+}
+
+// PathModel is what a congestion control that sets the rate, BBR, thinks of the
+// path at the end of a run.
+type PathModel struct {
+	Mode         string  `json:"mode"` // as its source names it
+	BandwidthBps float64 `json:"bandwidth_bps"`
+	MinRTTus     float64 `json:"min_rtt_us"`
+	BDPSegs      int64   `json:"bdp_segments"`  // segments that the path holds
+	GoalSegs     int64   `json:"goal_segments"` // segments of a packet that its window allows for
 }
 
 // SizeRun is a sequence of packet lengths, in payload bytes, and how often it

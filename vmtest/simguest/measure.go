@@ -108,9 +108,20 @@ func (w *world) flows(r *vmtest.Run, from, to snapshot) {
 			rate := float64(info.PacingRate) * 8
 			f.PacingBps = &rate
 		}
+		f.Model = pathModel(info)
 		r.Totals.GoodputBps += f.GoodputBps
 		r.Flows = append(r.Flows, f)
 	}
+}
+
+// pathModel is BBR's view of the path; nil for algorithms without one.
+func pathModel(i *tcp.Info) *vmtest.PathModel {
+	m := &i.Model
+	if m.Mode == "" {
+		return nil
+	}
+	return &vmtest.PathModel{Mode: m.Mode, BandwidthBps: float64(m.Bandwidth) * 8, MinRTTus: float64(m.MinRTTUs),
+		BDPSegs: int64(m.BDP), GoalSegs: int64(m.Goal)}
 }
 
 // guestCounters are the guest's own: the driver's as ethtool -S names them, TCP's

@@ -35,6 +35,7 @@ func Text(w io.Writer, r *vmtest.Result) error {
 			return err
 		}
 		b.WriteString(sizes(r.Runs))
+		b.WriteString(paths(r.Runs))
 		b.WriteString(notes(r))
 		b.WriteString(story(r))
 	}

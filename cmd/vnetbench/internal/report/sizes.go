@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/grid"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
 
@@ -27,6 +28,24 @@ func sizes(runs []vmtest.Run) string {
 			b.WriteString("\nSizes as they leave, in bytes (flow 0):\n")
 		}
 		fmt.Fprintf(&b, "  %s: %s\n", shortName(&runs[i], remedySets(runs)), line)
+	}
+	return b.String()
+}
+
+// paths writes what BBR thinks of the path of flow 0, for the runs that have it.
+func paths(runs []vmtest.Run) string {
+	var b strings.Builder
+	for i := range runs {
+		if len(runs[i].Flows) == 0 || runs[i].Flows[0].Model == nil {
+			continue
+		}
+		if b.Len() == 0 {
+			b.WriteString("\nThe path as BBR sees it at the end (flow 0):\n")
+		}
+		f := &runs[i].Flows[0]
+		m := f.Model
+		fmt.Fprintf(&b, "  %s: cwnd %d (most of the time), bandwidth %s Mbit/s, min RTT %s us, BDP %d segments, budget 3 x %d segments, %s\n",
+			shortName(&runs[i], remedySets(runs)), f.Cwnd, grid.Number(m.BandwidthBps/1e6), grid.Number(m.MinRTTus), m.BDPSegs, m.GoalSegs, m.Mode)
 	}
 	return b.String()
 }
