@@ -69,7 +69,7 @@ func (s *Sock) Input(a Ack) {
 // one's place (tcp_add_backlog, v5.0).
 func (s *Sock) addBacklog(a *Ack) {
 	s.cnt.Backlogged++
-	if n := len(s.backlog); s.cfg.Switches.BacklogMerge && n > 0 && len(a.Sacks)+s.backlogSacks[n-1] == 0 {
+	if n := len(s.backlog); s.cfg.Switches.BacklogMerge && n > s.spliced && len(a.Sacks)+s.backlogSacks[n-1] == 0 {
 		t := &s.backlog[n-1].a
 		if after(a.Ack, t.Ack) && a.TSVal == t.TSVal && a.TSEcr == t.TSEcr && a.ECE == t.ECE {
 			t.Ack, t.Wnd = a.Ack, a.Wnd
@@ -88,20 +88,40 @@ func (s *Sock) addBacklog(a *Ack) {
 func (s *Sock) drainBacklog() bool {
 	any := len(s.backlog) > 0
 	for i := 0; i < len(s.backlog); i++ { // receiving one can add to the list
+		if i == s.spliced {
+			s.spliced = len(s.backlog) // what comes now is not added to these
+		}
 		b := &s.backlog[i]
 		a := b.a
 		s.sackBuf = b.sacks
 		a.Sacks = s.sackBuf[:s.backlogSacks[i]]
 		s.receive(&a)
 	}
-	s.backlog, s.backlogSacks = s.backlog[:0], s.backlogSacks[:0]
+	s.backlog, s.backlogSacks, s.spliced = s.backlog[:0], s.backlogSacks[:0], 0
 	return any
 }
 
+// lock begins the use of the socket by a process (lock_sock). Softirqs that wait
+// run now, and find it in use.
+func (s *Sock) lock() {
+	s.owned = true
+	s.bh.DisableBH()
+	s.bh.EnableBH()
+}
+
 // release ends the use of the socket by a process: what came meanwhile is
-// processed now (release_sock, tcp_release_cb).
+// processed now (release_sock).
 func (s *Sock) release() {
 	s.drainBacklog()
+	s.bh.DisableBH()
+	s.releaseCallback()
+	s.owned = false
+	s.bh.EnableBH()
+}
+
+// releaseCallback does what softirqs left to the user of the socket, with
+// softirqs off (tcp_release_cb).
+func (s *Sock) releaseCallback() {
 	s.quiet = true
 	if s.tsqFlags&tsqDeferred != 0 {
 		s.tsqFlags &^= tsqDeferred
@@ -112,7 +132,7 @@ func (s *Sock) release() {
 		s.runTimer()
 	}
 	s.drainBacklog()
-	s.quiet, s.owned = false, false
+	s.quiet = false
 }
 
 // receive is the receive path for an ACK: the ACK, then the write loop, then

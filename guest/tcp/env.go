@@ -32,6 +32,21 @@ type Env interface {
 	WriteSpace(s *Sock)
 }
 
+// BottomHalves is what an Env has besides if a process of its guest can be
+// interrupted: it keeps softirqs off while the code that runs must not be, and
+// lets those that were raised run at the end (local_bh_disable, v6.1). Where a
+// socket takes its lock or gives it back, softirqs get their chance.
+type BottomHalves interface {
+	DisableBH()
+	EnableBH()
+}
+
+// noBH is the bottom halves of an Env without them.
+type noBH struct{}
+
+func (noBH) DisableBH() {}
+func (noBH) EnableBH()  {}
+
 // WriteFlags modify one Write.
 type WriteFlags uint8
 

@@ -132,7 +132,7 @@ var history = []struct {
 	{"6.1", func(k *Kernel) { k.Switches.Limited = LimitedUsage }},
 	{"6.3", func(k *Kernel) { k.Switches.SmallHead = true }},
 	{"6.6", func(k *Kernel) { k.Switches.TimeoutUs = true }},
-	{"6.7", func(k *Kernel) { k.Switches.OOOAcked = true }},
+	{"6.7", func(k *Kernel) { k.Switches.OOOAcked, k.Switches.FlushRelease = true, true }},
 	{"6.8", func(k *Kernel) { k.Switches.TSQPass = PassOne }},
 	{"6.10", func(k *Kernel) {
 		k.Switches.FINQuota, k.Switches.PcountAlways, k.Switches.Grow = false, true, true

@@ -14,7 +14,7 @@ func (s *Sock) Write(n int, fl WriteFlags) int {
 	if n <= 0 || s.finSent {
 		return 0
 	}
-	s.owned = true
+	s.lock()
 	if fl&Continue == 0 {
 		s.cnt.Writes++
 		s.env.Charge(vcpu.OpSyscall, 1)
@@ -115,7 +115,15 @@ func (s *Sock) flushDue() bool {
 		return false
 	}
 	s.callSegs = 0
-	return s.drainBacklog()
+	if !s.drainBacklog() {
+		return false
+	}
+	if s.cfg.Switches.FlushRelease {
+		s.bh.DisableBH()
+		s.releaseCallback()
+		s.bh.EnableBH()
+	}
+	return true
 }
 
 // entail puts a new, empty entry at the end of the write queue (tcp_skb_entail).

@@ -24,6 +24,7 @@ type Sock struct {
 	// set by NewSock
 	cfg         Config
 	env         Env
+	bh          BottomHalves
 	pool        *skb.Pool
 	cc          cc.Controller
 	rateCC      cc.RateController     // cc, if it sets the rate itself
@@ -138,6 +139,7 @@ type Sock struct {
 	smp          cc.Sample
 	backlog      []backlogAck
 	backlogSacks []int
+	spliced      int // entries of the backlog that are being processed
 	sackBuf      [4]Range
 	cnt          Counters
 }
@@ -153,7 +155,10 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 	if cfg.PeerMSS == 0 {
 		cfg.PeerMSS = cfg.MSS + 12
 	}
-	s := &Sock{flow: flow, cfg: cfg, env: env, pool: pool, mss: cfg.MSS}
+	s := &Sock{flow: flow, cfg: cfg, env: env, pool: pool, mss: cfg.MSS, bh: noBH{}}
+	if bh, ok := env.(BottomHalves); ok {
+		s.bh = bh
+	}
 	s.initGSO()
 	var err error
 	if s.cc, err = cc.New(cfg.CC, s.ccOptions()); err != nil {
@@ -224,7 +229,7 @@ func (s *Sock) Close() {
 		return
 	}
 	s.finSent = true
-	s.owned = true
+	s.lock()
 	g := s.wq.tail
 	if g == nil {
 		g = s.newSeg()

@@ -218,8 +218,9 @@ type Switches struct {
 	BBRPlusTwo    bool        // two segments more while BBR probes (v5.0)
 	BBRAggregate  bool        // room for bursts of ACKs (v5.1)
 
-	SmallHead bool // packet heads from the small-head cache (v6.3)
-	OOOAcked  bool // a packet may change its queue if all before it are acknowledged (v6.7)
+	SmallHead    bool // packet heads from the small-head cache (v6.3)
+	FlushRelease bool // a flush of the backlog does what softirqs left to the user (v6.7)
+	OOOAcked     bool // a packet may change its queue if all before it are acknowledged (v6.7)
 }
 
 // switchDef describes one switch for Set, Get and lists.
@@ -288,6 +289,7 @@ var switchDefs = []switchDef{
 	kindSwitch("hystart", "old us late round", func(s *Switches) *HystartKind { return &s.Hystart }),
 	boolSwitch("tlp", func(s *Switches) *bool { return &s.TLP }),
 	kindSwitch("loss_detection", "dupack rack", func(s *Switches) *LossKind { return &s.Loss }),
+	boolSwitch("flush_release", func(s *Switches) *bool { return &s.FlushRelease }),
 	boolSwitch("ooo_acked", func(s *Switches) *bool { return &s.OOOAcked }),
 	boolSwitch("timer_wheel", func(s *Switches) *bool { return &s.TimerWheel }),
 	boolSwitch("timeout_us", func(s *Switches) *bool { return &s.TimeoutUs }),

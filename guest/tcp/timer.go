@@ -90,11 +90,19 @@ func (s *Sock) rtoDelta() int64 {
 // Next returns when Timer wants to be called, or vtime.Never. It may change
 // with every call of another method.
 func (s *Sock) Next() vtime.Time {
-	t := s.pacingAt
+	pacing, wheel := s.Deadlines()
+	return min(pacing, wheel)
+}
+
+// Deadlines are the two parts of Next: the pacing timer, which is a
+// high-resolution timer that expires in a softirq, and the timer of
+// retransmissions and probes, which is on the timer wheel.
+func (s *Sock) Deadlines() (pacing, wheel vtime.Time) {
+	wheel = vtime.Never
 	if s.pending != pendingNone {
-		t = min(t, s.tickTime(s.timerTick))
+		wheel = s.tickTime(s.timerTick)
 	}
-	return t
+	return s.pacingAt, wheel
 }
 
 // Timer runs what is due at now, in softirq context: retransmission, tail loss

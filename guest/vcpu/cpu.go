@@ -41,8 +41,9 @@ type Meter interface {
 // safe for concurrent use.
 //
 // Deviation: a real interrupt breaks into process context at once; here it
-// waits for the end of the running task. Softirqs run in the order in which
-// they were raised, not in that of their vectors.
+// waits for the end of the running task, or for its next clock read if the CPU
+// has a Preempter. Softirqs that are posted run in the order in which they were
+// raised, not in that of their vectors.
 type CPU struct {
 	// ID is the CPU's number, for queue choice and traces.
 	ID int
@@ -55,6 +56,9 @@ type CPU struct {
 	running bool
 	rest    int64 // picoseconds charged that did not make a nanosecond yet
 	usage   Usage
+
+	kernel Preempter // nil: nothing breaks into a process
+	bhOff  int       // bottom halves are disabled so many times
 }
 
 // Usage is what a CPU did: counts and nanoseconds since it was made.
@@ -180,8 +184,11 @@ func (c *CPU) Spend(d time.Duration) { c.now = c.now.Add(d) }
 // whose clock costs time in process context only, reads in interrupts and
 // softirqs are not counted.
 func (c *CPU) ReadClock() vtime.Time {
-	if c.class == Process || !c.table.clockInProcess {
+	if c.costly() {
 		c.Charge(OpClockRead, 1)
+		if c.kernel != nil && c.class == Process {
+			c.kernel.ClockRead(c)
+		}
 	}
 	return c.table.Reading(c.now)
 }
@@ -223,6 +230,15 @@ func (f *fifo) push(t Task) {
 		f.grow()
 	}
 	f.ring[(f.head+f.n)&(len(f.ring)-1)] = t
+	f.n++
+}
+
+func (f *fifo) pushFirst(t Task) {
+	if f.n == len(f.ring) {
+		f.grow()
+	}
+	f.head = (f.head - 1) & (len(f.ring) - 1)
+	f.ring[f.head] = t
 	f.n++
 }
 
