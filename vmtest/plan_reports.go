@@ -56,7 +56,7 @@ func bbrGSOOff() Plan {
 	for _, c := range []struct {
 		name string
 		segs []Setting
-	}{{"", nil}, {"2segs", []Setting{{"gso_max_segs", "2"}, {"tso", "on"}, {"gso", "on"}}}} {
+	}{{"1seg", nil}, {"2segs", []Setting{{"gso_max_segs", "2"}, {"tso", "on"}, {"gso", "on"}}}} {
 		p.Variants = append(p.Variants,
 			Variant{Kernel: "4.15", Remedies: []string{}, Case: c.name, Settings: append(before[:2:2], c.segs...)},
 			Variant{Kernel: "4.15", Remedies: []string{"bbr-gso-unaware"}, Case: c.name, Settings: append(after[:2:2], c.segs...)})

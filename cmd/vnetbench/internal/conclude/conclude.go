@@ -54,11 +54,19 @@ func pairs(n int) string {
 	return fmt.Sprintf("%d queue pairs", n)
 }
 
-// subject is the heading of a pair.
+// subject is the heading of a pair: its case, if the plan has cases, and what
+// differs.
 func subject(runs []vmtest.Run, p Pair) string {
 	a, b := runs[p.Before], runs[p.After]
+	if c := caseOf(b); c != "" {
+		return c + ", " + difference(a, b, p.What)
+	}
+	return difference(a, b, p.What)
+}
+
+func difference(a, b vmtest.Run, what string) string {
 	kernel := strings.TrimSpace(b.Kernel + " " + b.Release)
-	switch p.What {
+	switch what {
 	case "queue_pairs":
 		return fmt.Sprintf("%s%s: %s against %d", kernel, remedied(b), pairs(b.QueuePairs), a.QueuePairs)
 	case "remedies":
@@ -69,7 +77,7 @@ func subject(runs []vmtest.Run, p Pair) string {
 		return fmt.Sprintf("%s: %s with %s against the plain %s", kernel, pairs(b.QueuePairs), plus(b.Remedies), pairs(a.QueuePairs))
 	}
 	return fmt.Sprintf("%s%s, %s: %s %s against %s", kernel, remedied(b), pairs(b.QueuePairs),
-		p.What, pointOf(b, p.What), pointOf(a, p.What))
+		what, pointOf(b, what), pointOf(a, what))
 }
 
 func plus(remedies []string) string {

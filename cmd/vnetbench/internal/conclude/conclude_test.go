@@ -61,6 +61,26 @@ func TestPairsAlongAnAxis(t *testing.T) {
 	}
 }
 
+// TestCasesAreNotCompared gives two cases different numbers of queue pairs: each
+// is compared within itself, at its own largest number.
+func TestCasesAreNotCompared(t *testing.T) {
+	of := func(name string, r vmtest.Run) vmtest.Run {
+		r.Axes = map[string]string{"case": name}
+		return r
+	}
+	runs := []vmtest.Run{
+		of("big", run("6.1", "napi", 1, 9000, 10)), of("big", run("6.12", "napi", 1, 18000, 5)),
+		of("many", run("6.1", "napi", 8, 9000, 10)), of("many", run("6.12", "napi", 8, 18000, 5)),
+	}
+	want := []conclude.Pair{{Before: 0, After: 1, What: "kernel"}, {Before: 2, After: 3, What: "kernel"}}
+	if d := cmp.Diff(want, conclude.Pairs(runs)); d != "" {
+		t.Error(d)
+	}
+	if got, want := conclude.Draw(runs)[0].Subject, "big, 1 queue pair: 6.12 napi against 6.1 napi"; got != want {
+		t.Errorf("subject %q, want %q", got, want)
+	}
+}
+
 // TestTextFollowsTheCounters swaps the totals of two runs: every statement must
 // turn round, with the same numbers in the other order.
 func TestTextFollowsTheCounters(t *testing.T) {

@@ -22,14 +22,15 @@ type Pair struct {
 // Pairs finds the runs that differ in one thing. For each thing, the first run
 // of a group that is equal in all others is compared with each later one.
 // Kernel and release go together. Remedies and kernels are compared at the
-// plan's largest number of queue pairs only, where their effect is looked for;
-// a remedied run is also held against the plain one with the fewest pairs.
+// largest number of queue pairs only, where their effect is looked for; a
+// remedied run is also held against the plain one with the fewest pairs. The
+// cases of a plan are questions of their own: runs of two are never compared.
 func Pairs(runs []vmtest.Run) []Pair {
 	var out []Pair
 	most := mostPairs(runs)
 	for _, what := range differences(runs) {
 		for _, p := range along(runs, what) {
-			if what == "queue_pairs" || runs[p.After].QueuePairs == most {
+			if after := runs[p.After]; what == "queue_pairs" || after.QueuePairs == most[caseOf(after)] {
 				out = append(out, p)
 			}
 		}
@@ -40,10 +41,16 @@ func Pairs(runs []vmtest.Run) []Pair {
 	return out
 }
 
-func mostPairs(runs []vmtest.Run) int {
-	n := 0
+// caseAxis is the axis that tells a plan's cases apart.
+const caseAxis = "case"
+
+func caseOf(r vmtest.Run) string { return r.Axes[caseAxis] }
+
+// mostPairs is the largest number of queue pairs of each case.
+func mostPairs(runs []vmtest.Run) map[string]int {
+	n := map[string]int{}
 	for _, r := range runs {
-		n = max(n, r.QueuePairs)
+		n[caseOf(r)] = max(n[caseOf(r)], r.QueuePairs)
 	}
 	return n
 }
@@ -58,7 +65,7 @@ func differences(runs []vmtest.Run) []string {
 			seen[k] = true
 		}
 	}
-	for _, k := range append(things, "release") {
+	for _, k := range append(things, "release", caseAxis) {
 		delete(seen, k)
 	}
 	return append(things, sortedKeys(seen)...)
@@ -83,14 +90,14 @@ func along(runs []vmtest.Run, what string) []Pair {
 
 // restored pairs each remedied run with the largest number of queue pairs and
 // the plain run of the same kernel with the smallest.
-func restored(runs []vmtest.Run, most int) []Pair {
+func restored(runs []vmtest.Run, most map[string]int) []Pair {
 	var out []Pair
 	for i, r := range runs {
-		if len(r.Remedies) == 0 || r.QueuePairs != most {
+		if len(r.Remedies) == 0 || r.QueuePairs != most[caseOf(r)] {
 			continue
 		}
 		for j, plain := range runs {
-			if plain.QueuePairs < most && len(plain.Remedies) == 0 && sameBut(plain, r, "queue_pairs", "remedies") {
+			if plain.QueuePairs < r.QueuePairs && len(plain.Remedies) == 0 && sameBut(plain, r, "queue_pairs", "remedies") {
 				out = append(out, Pair{j, i, "restored"})
 				break
 			}
