@@ -72,6 +72,9 @@ func accelerator(e vmtest.Environment) string {
 	if e.QEMU == "" {
 		return ""
 	}
+	if e.Accel == "" {
+		return "QEMU " + e.QEMU
+	}
 	return "QEMU " + e.QEMU + ", " + e.Accel
 }
 

@@ -55,6 +55,7 @@ func (c *Config) Run(ctx context.Context) (*vmtest.Result, error) {
 		run, err := c.one(ctx, i, r)
 		if run != nil {
 			res.Runs = append(res.Runs, *run)
+			res.Environment = c.Guest.Environment() // knows more after a run
 			c.addCosts(res, r.Scenario)
 		}
 		if err != nil {
@@ -113,6 +114,7 @@ func complete(run *vmtest.Run, r vmtest.PlannedRun) {
 	}
 	run.Queues = orEmpty(run.Queues)
 	run.Flows = orEmpty(run.Flows)
+	run.Sizes = orEmpty(run.Sizes)
 	run.Series = orEmpty(run.Series)
 	run.Warnings = orEmpty(run.Warnings)
 	run.GuestCounters = orEmptyMap(run.GuestCounters)
