@@ -41,10 +41,3 @@ type Progress struct {
 	Done  time.Duration // of the guest's time, in this phase
 	Total time.Duration
 }
-
-// Concluder is a Guest that can say how far the statements that a plan's runs
-// suggest depend on costs that were assumed rather than measured. The command
-// line calls it after the runs; results[i] is the outcome of runs[i].
-type Concluder interface {
-	Conclude(ctx context.Context, runs []PlannedRun, results []Run) ([]Conclusion, error)
-}
