@@ -125,6 +125,17 @@ func TestSampleIsWhatRunPrints(t *testing.T) {
 	generated(t, b.String(), "<!-- sample begin -->\n```text\n", "```\n<!-- sample end -->", "README.md")
 }
 
+// TestTracesAreWhatCheckPrints holds the table of README.md against the command:
+// a model that gets closer to the kernels, or further off, changes it.
+func TestTracesAreWhatCheckPrints(t *testing.T) {
+	var b bytes.Buffer
+	c := traceCheckCmd{Path: filepath.Join("..", "..", "vmtest", "trace", "testdata", "open"), Format: "text"}
+	if err := c.check(context.Background(), &b); err != nil {
+		t.Fatal(err)
+	}
+	generated(t, b.String(), "<!-- traces begin -->\n```text\n", "```\n<!-- traces end -->", "README.md")
+}
+
 var update = flag.Bool("update", false, "write the generated parts of the documentation anew")
 
 // generated holds the part of a file between two marks against want; no end

@@ -106,12 +106,16 @@ type traceCheckCmd struct {
 
 // Run is the command.
 func (c *traceCheckCmd) Run(s *streams) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return c.check(ctx, s.out)
+}
+
+func (c *traceCheckCmd) check(ctx context.Context, w io.Writer) error {
 	files, err := tracecheck.Files(c.Path)
 	if err != nil {
 		return usage(err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	var reports []*trace.Report
 	for _, f := range files {
 		r, err := tracecheck.Check(ctx, f)
@@ -130,7 +134,7 @@ func (c *traceCheckCmd) Run(s *streams) error {
 	if c.Format == "json" {
 		write = trace.WriteCheckJSON
 	}
-	if err := write(s.out, reports); err != nil {
+	if err := write(w, reports); err != nil {
 		return err
 	}
 	return c.judge(reports)
