@@ -284,7 +284,7 @@ func (s *Sock) sample() *cc.Sample {
 	p := &s.smp
 	p.Now, p.Jiffies = s.clock, s.jiffies()
 	p.Acked, p.RTT, p.Losses = 0, -1, 0
-	p.SRTT, p.RTTMin = s.srttUs(), s.minRTT.value()
+	p.SRTT, p.RTTMin = s.srttUs(), s.minRTT.Value()
 	p.SndUna, p.SndNxt = s.sndUna, s.sndNxt
 	p.InFlight, p.PriorFlight = s.inFlight(), s.inFlight()
 	p.LastSend = s.lsndtime

@@ -37,7 +37,7 @@ func (s *Sock) autosize(mss, floor uint32) uint32 {
 	bytes := s.win.Pacing >> s.pacingShift
 	room := uint64(s.gsoRoom())
 	if s.cfg.Switches.Autosize == AutosizeRTT {
-		if r := s.minRTT.value() >> uint(s.cfg.Sysctl.TSORTTLog); r < 32 {
+		if r := s.minRTT.Value() >> uint(s.cfg.Sysctl.TSORTTLog); r < 32 {
 			bytes += uint64(s.gsoMax) >> r
 		}
 	}

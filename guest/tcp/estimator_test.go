@@ -2,8 +2,6 @@ package tcp
 
 import (
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // TestEstimator follows RFC 6298 with the kernel's treatment of falling round
@@ -30,38 +28,6 @@ func TestEstimator(t *testing.T) {
 	if e.rttvar > 210_000 {
 		t.Errorf("the deviation did not fall: %+v", e)
 	}
-}
-
-// TestMinFilter compares the three-sample filter with a window kept in full. It
-// is approximate on purpose: it may forget a minimum early, by a quarter of the
-// window, but never keeps one that is too old or below the true minimum.
-func TestMinFilter(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		const win = 1000
-		type obs struct{ t, v uint32 }
-		var all []obs
-		var f minFilter
-		f.reset(0, ^uint32(0))
-		now := uint32(0)
-		for range rapid.IntRange(1, 200).Draw(rt, "n") {
-			now += rapid.Uint32Range(0, 300).Draw(rt, "dt")
-			v := rapid.Uint32Range(1, 50).Draw(rt, "v")
-			all = append(all, obs{now, v})
-			f.update(win, now, v)
-			least, recent := ^uint32(0), ^uint32(0)
-			for _, o := range all {
-				if now-o.t <= win {
-					least = min(least, o.v)
-				}
-				if now-o.t <= win/4 {
-					recent = min(recent, o.v)
-				}
-			}
-			if f.value() < least || f.value() > recent {
-				rt.Fatalf("at %d: filter %d, window %d, last quarter %d", now, f.value(), least, recent)
-			}
-		}
-	})
 }
 
 // TestTicks: conversions between ticks and time, for tick rates that divide a

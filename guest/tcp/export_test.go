@@ -9,7 +9,7 @@ func (s *Sock) SetCwnd(cwnd, ssthresh uint32) {
 // SetRate fixes what autosizing looks at.
 func (s *Sock) SetRate(rate uint64, minRTTUs uint32) {
 	s.win.Pacing = rate
-	s.minRTT.reset(0, minRTTUs)
+	s.minRTT.Reset(0, minRTTUs)
 }
 
 // Lists returns the sequence ranges of the unsent and of the unacknowledged

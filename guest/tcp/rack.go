@@ -36,7 +36,7 @@ func (s *Sock) rackAdvance(g *seg) {
 	}
 	r, sent := &s.rack, micro(g.sent)
 	rtt := uint32(max(micro(s.clock)-sent, 0))
-	if rtt < s.minRTT.value() && g.mark&(markRetrans|markEver) != 0 {
+	if rtt < s.minRTT.Value() && g.mark&(markRetrans|markEver) != 0 {
 		return
 	}
 	r.advanced, r.rttUs = true, rtt
@@ -51,7 +51,7 @@ func (s *Sock) rackWindow() uint32 {
 	if s.reordSeen == 0 && (s.ca >= cc.Recovery || s.sackedOut >= s.reordering) {
 		return 0
 	}
-	return min(s.minRTT.value()>>2*uint32(s.rack.steps), s.srttUs()>>3)
+	return min(s.minRTT.Value()>>2*uint32(s.rack.steps), s.srttUs()>>3)
 }
 
 // rackRemaining is how long it takes until an entry counts as lost, µs

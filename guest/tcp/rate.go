@@ -74,7 +74,7 @@ func (s *Sock) rateGen(n uint32, st *ackState) {
 	}
 	d.rs.Delivered = int64(d.total - d.rs.PriorDelivered)
 	d.rs.Interval = max(d.sendUs, now-micro(d.rs.PriorTime))
-	if d.rs.Interval < int64(s.minRTT.value()) {
+	if d.rs.Interval < int64(s.minRTT.Value()) {
 		d.rs.Interval = -1
 	}
 }

@@ -72,13 +72,13 @@ func (s *Sock) rttSample(seqUs, caUs int64, delayed bool) {
 // updateMinRTT feeds the windowed minimum; a sample of 0 counts as one tick
 // (tcp_update_rtt_min).
 func (s *Sock) updateMinRTT(us uint32, delayed bool) {
-	if delayed && us > s.minRTT.value() {
+	if delayed && us > s.minRTT.Value() {
 		return
 	}
 	if us == 0 {
 		us = 1_000_000 / s.cfg.HZ
 	}
-	s.minRTT.update(uint32(s.cfg.Sysctl.MinRTTWlen)*s.cfg.HZ, s.jiffies(), us)
+	s.minRTT.Update(uint32(s.cfg.Sysctl.MinRTTWlen)*s.cfg.HZ, s.jiffies(), us)
 }
 
 // setRTO derives the retransmission timeout, in ticks (tcp_set_rto).

@@ -15,6 +15,7 @@ package tcp
 import (
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/tcp/cc"
+	"github.com/vnetbench/vnetbench/guest/tcp/minmax"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
 
@@ -91,7 +92,7 @@ type Sock struct {
 	pacingAt    vtime.Time
 	dataSegsOut uint32
 	rtt         rttEstimator
-	minRTT      minFilter
+	minRTT      minmax.Min
 	rto         int64 // ticks
 	dlv         delivery
 
@@ -205,7 +206,7 @@ func (s *Sock) Established(hs Handshake) {
 	s.sndWnd, s.maxWindow, s.sackOK, s.ecnOK = hs.Window, hs.Window, hs.SACK, hs.ECN
 	s.mss = s.boundHalf(s.cfg.MSS)
 	now := s.jiffies()
-	s.minRTT.reset(now, 1<<32-1)
+	s.minRTT.Reset(now, 1<<32-1)
 	s.dlv.total, s.dlv.at = 1, max(micro(s.clock), 1) // the SYN was delivered
 	s.lsndtime, s.cwndStamp = now, now
 	if s.cfg.Sndbuf == 0 {
@@ -254,7 +255,7 @@ func (s *Sock) Info() Info {
 	us := func(ticks int64) uint32 { return uint32(s.ticksToUs(ticks)) }
 	i := Info{
 		State: s.ca, Cwnd: s.win.Cwnd, Ssthresh: s.win.Ssthresh, InFlight: s.inFlight(),
-		PacketsOut: s.packetsOut, SRTTUs: s.srttUs() >> 3, MinRTTUs: s.minRTT.value(), RTOUs: us(s.rto),
+		PacketsOut: s.packetsOut, SRTTUs: s.srttUs() >> 3, MinRTTUs: s.minRTT.Value(), RTOUs: us(s.rto),
 		SndWnd: s.sndWnd, Sndbuf: s.sndbuf, WmemQueued: s.wmemQueued, WmemAlloc: s.wmemAlloc - 1,
 		Unsent: s.writeSeq - s.sndNxt, Unacked: s.sndNxt - s.sndUna, PacingRate: s.win.Pacing,
 		Counters: s.cnt,

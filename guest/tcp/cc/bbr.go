@@ -1,6 +1,9 @@
 package cc
 
-import "github.com/vnetbench/vnetbench/virtio/vtime"
+import (
+	"github.com/vnetbench/vnetbench/guest/tcp/minmax"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
 
 // Scales of BBR's numbers (net/ipv4/tcp_bbr.c, v4.9 to v6.12).
 const (
@@ -92,7 +95,7 @@ type bbr struct {
 	minRTT      uint32 // µs; all ones: none
 	minRTTStamp uint32 // tick
 	probeDone   uint32 // tick at which PROBE_RTT may end; 0: not yet started
-	bw          maxFilter
+	bw          minmax.Max
 	rounds      uint32
 	nextRound   uint64 // delivered count that ends the round
 	cycleStart  int64  // µs
@@ -219,7 +222,7 @@ func (b *bbr) bandwidth() uint32 {
 	if b.lt.use {
 		return b.lt.bw
 	}
-	return b.bw.value()
+	return b.bw.Value()
 }
 
 // usec is a time in whole µs.

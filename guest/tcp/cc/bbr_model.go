@@ -16,8 +16,8 @@ func (b *bbr) updateBandwidth(s *Sample) {
 	}
 	b.sampleLongTerm(s)
 	bw := uint64(s.Rate.Delivered) * bwUnit / uint64(s.Rate.Interval)
-	if !s.Rate.AppLimited || bw >= uint64(b.bw.value()) {
-		b.bw.update(bbrBWRounds, b.rounds, uint32(bw))
+	if !s.Rate.AppLimited || bw >= uint64(b.bw.Value()) {
+		b.bw.Update(bbrBWRounds, b.rounds, uint32(bw))
 	}
 }
 
@@ -30,7 +30,7 @@ func (b *bbr) phaseOver(s *Sample) bool {
 	if b.pacingGain == gainUnit {
 		return long
 	}
-	net, bw := b.inNetwork(s, s.PriorFlight), b.bw.value()
+	net, bw := b.inNetwork(s, s.PriorFlight), b.bw.Value()
 	if b.pacingGain > gainUnit {
 		return long && (s.Losses > 0 || net >= b.inflight(s, bw, b.pacingGain))
 	}
@@ -70,7 +70,7 @@ func (b *bbr) checkFull(s *Sample) {
 	if b.full || !b.roundStart || s.Rate.AppLimited {
 		return
 	}
-	if bw := b.bw.value(); uint64(bw) >= uint64(b.fullBW)*bbrFullBWGain>>gainShift {
+	if bw := b.bw.Value(); uint64(bw) >= uint64(b.fullBW)*bbrFullBWGain>>gainShift {
 		b.fullBW, b.fullCnt = bw, 0
 		return
 	}
@@ -84,10 +84,10 @@ func (b *bbr) checkDrain(w *Window, s *Sample) {
 	if b.mode == bbrStartup && b.full {
 		b.mode = bbrDrain
 		if b.opt.EDT {
-			w.Ssthresh = b.inflight(s, b.bw.value(), gainUnit)
+			w.Ssthresh = b.inflight(s, b.bw.Value(), gainUnit)
 		}
 	}
-	if b.mode == bbrDrain && b.inNetwork(s, s.InFlight) <= b.inflight(s, b.bw.value(), gainUnit) {
+	if b.mode == bbrDrain && b.inNetwork(s, s.InFlight) <= b.inflight(s, b.bw.Value(), gainUnit) {
 		b.startProbeBW(s)
 	}
 }
