@@ -12,7 +12,7 @@ import (
 // while (__ptr_ring_discard_one, v6.1).
 type pfifo struct {
 	common
-	bands [bands]list
+	bands [bands]skb.List
 	rings [bands]room
 	limit int
 	lock  bool // one limit for all, under the queue's lock
@@ -34,15 +34,15 @@ func (q *pfifo) Enqueue(_ vtime.Time, p *skb.SKB) Fate {
 	if q.lock && q.length() >= q.limit || !q.lock && !q.rings[b].fill() {
 		return q.refuse(p)
 	}
-	q.bands[b].push(p)
+	q.bands[b].Push(p)
 	q.enqueued(PktLen(p))
 	return Queued
 }
 
 func (q *pfifo) Dequeue(vtime.Time) (*skb.SKB, bool) {
 	for i := range q.bands {
-		if b := &q.bands[i]; b.n > 0 {
-			p := b.pop()
+		if b := &q.bands[i]; b.Len() > 0 {
+			p := b.Pop()
 			q.rings[i].drain()
 			q.dequeued(PktLen(p))
 			return p, true
@@ -94,23 +94,23 @@ func (r *room) drain() {
 // it was handed down (noqueue_qdisc_ops, v6.1).
 type direct struct {
 	common
-	q list
+	q skb.List
 }
 
 func (q *direct) Bypass() bool { return true }
 
 func (q *direct) Enqueue(_ vtime.Time, p *skb.SKB) Fate {
 	q.counts.In++
-	q.q.push(p)
+	q.q.Push(p)
 	q.enqueued(PktLen(p))
 	return Queued
 }
 
 func (q *direct) Dequeue(vtime.Time) (*skb.SKB, bool) {
-	if q.q.n == 0 {
+	if q.q.Len() == 0 {
 		return nil, false
 	}
-	p := q.q.pop()
+	p := q.q.Pop()
 	q.dequeued(PktLen(p))
 	return p, true
 }

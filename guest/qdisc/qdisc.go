@@ -162,7 +162,7 @@ type TxQ struct {
 	split splitter
 
 	disc  Disc
-	batch list // dequeued, next for the driver: the kernel's gso_skb and its local list
+	batch skb.List // dequeued, next for the driver: the kernel's gso_skb and its local list
 
 	again   int  // packets of the batch that were put back
 	inHand  bool // the batch's first packet was counted as requeued
@@ -197,7 +197,7 @@ func NewFrom(dev Dev, meter vcpu.Meter, pool *skb.Pool, cfg Config, spec Spec) (
 
 // Len returns the packets that wait, those in front of a stopped driver
 // included.
-func (q *TxQ) Len() int { return q.disc.Len() + q.batch.n }
+func (q *TxQ) Len() int { return q.disc.Len() + q.batch.Len() }
 
 // Disc returns the discipline, to look at.
 func (q *TxQ) Disc() Disc { return q.disc }

@@ -69,10 +69,10 @@ func (q *TxQ) Restart(now vtime.Time, cpu int) Outcome {
 // batch is done, or the driver stops (sch_direct_xmit and __qdisc_run, v6.1).
 func (q *TxQ) Run(now vtime.Time) Outcome {
 	var o Outcome
-	if q.batch.n == 0 && !q.dequeue(now) {
+	if q.batch.Len() == 0 && !q.dequeue(now) {
 		return o
 	}
-	for q.batch.n > 0 && !o.Kick {
+	for q.batch.Len() > 0 && !o.Kick {
 		if q.again > 0 && q.quota <= 0 {
 			break
 		}
@@ -85,12 +85,12 @@ func (q *TxQ) Run(now vtime.Time) Outcome {
 		return o
 	}
 	if q.dev.Stopped() {
-		if q.batch.n > 0 {
+		if q.batch.Len() > 0 {
 			q.requeue()
 		}
 		return o
 	}
-	o.More = q.quota > 0 || q.batch.n > q.again
+	o.More = q.quota > 0 || q.batch.Len() > q.again
 	o.Resched = !o.More
 	if o.Resched {
 		q.Stats.Rescheds++
@@ -105,11 +105,11 @@ func (q *TxQ) Release(now vtime.Time) { q.until = now }
 // give hands the first packet of the batch to the driver and reports whether it
 // was taken.
 func (q *TxQ) give(now vtime.Time, o *Outcome) bool {
-	p := q.batch.pop()
+	p := q.batch.Pop()
 	bytes := uint64(p.HdrLen) + uint64(p.Len)
-	v := q.dev.Xmit(now, p, q.cfg.Bulk && q.batch.n > q.again)
+	v := q.dev.Xmit(now, p, q.cfg.Bulk && q.batch.Len() > q.again)
 	if v.Busy {
-		q.batch.unpop(p)
+		q.batch.Unpop(p)
 		return false
 	}
 	if q.again > 0 {
@@ -129,8 +129,8 @@ func (q *TxQ) give(now vtime.Time, o *Outcome) bool {
 // dequeued packet has to wait. What was put back leaves one by one, not as a batch
 // (dev_requeue_skb, v6.1).
 func (q *TxQ) requeue() {
-	q.again = q.batch.n
-	q.disc.Hold(q.batch.n)
+	q.again = q.batch.Len()
+	q.disc.Hold(q.batch.Len())
 	if !q.inHand {
 		q.inHand = true
 		q.Stats.Requeued++
@@ -160,7 +160,7 @@ func (q *TxQ) dequeue(now vtime.Time) bool {
 			break
 		}
 	}
-	return q.batch.n > 0
+	return q.batch.Len() > 0
 }
 
 // load puts a packet, cut if need be, at the end of the batch.
@@ -170,14 +170,14 @@ func (q *TxQ) load(p *skb.SKB) {
 		q.split.segment(p, &q.batch)
 		return
 	}
-	q.batch.push(p)
+	q.batch.Push(p)
 }
 
 // xmitDirect is the path of a device without a queue: the driver takes the
 // packet or it is lost.
 func (q *TxQ) xmitDirect(now vtime.Time, cpu int, p *skb.SKB) Outcome {
 	q.begin(cpu)
-	if q.batch.n == 0 && !q.dev.Stopped() {
+	if q.batch.Len() == 0 && !q.dev.Stopped() {
 		q.load(p)
 		return q.Run(now)
 	}
@@ -207,7 +207,7 @@ func (q *TxQ) handOff() Outcome {
 
 // enqueue gives a packet to the discipline.
 func (q *TxQ) enqueue(now vtime.Time, p *skb.SKB) Fate {
-	q.disc.Hold(q.batch.n)
+	q.disc.Hold(q.batch.Len())
 	fate := q.disc.Enqueue(now, p)
 	if fate == Refused {
 		q.Stats.Dropped++

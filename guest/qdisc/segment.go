@@ -17,7 +17,7 @@ type splitter struct {
 // kernel does for a device without TSO (tcp_gso_segment, v6.1). The owner's
 // charge moves to the segments, shared out so that the sum stays. PSH and FIN
 // stay on the last segment, CWR on the first.
-func (c splitter) segment(p *skb.SKB, to *list) {
+func (c splitter) segment(p *skb.SKB, to *skb.List) {
 	c.meter.Charge(vcpu.OpSegment, int64(p.Segs))
 	var (
 		truesize = p.TrueSize
@@ -30,7 +30,7 @@ func (c splitter) segment(p *skb.SKB, to *list) {
 		truesize -= share
 		cut.next(s, n)
 		inherit(s, p, i, n, share)
-		to.push(s)
+		to.Push(s)
 	}
 	p.Owner = nil // its charge lives on in the segments
 	p.Free()

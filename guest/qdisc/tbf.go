@@ -24,7 +24,7 @@ type tbf struct {
 	common
 	split  splitter
 	q      fifo
-	cut    list // segments of the packet in hand
+	cut    skb.List // segments of the packet in hand
 	rate   rate
 	burst  int64         // longest packet, bytes
 	depth  time.Duration // of the bucket
@@ -69,8 +69,8 @@ func (q *tbf) addSegments(p *skb.SKB) Fate {
 	q.counts.Segments += uint64(p.Segs)
 	q.split.segment(p, &q.cut)
 	fate := Refused
-	for q.cut.n > 0 {
-		if q.add(q.cut.pop()) == Queued {
+	for q.cut.Len() > 0 {
+		if q.add(q.cut.Pop()) == Queued {
 			fate = Queued
 		}
 	}
