@@ -263,11 +263,7 @@ func countMaps(t testing.TB) int {
 }
 
 func TestListenErrors(t *testing.T) {
-	dir, err := os.MkdirTemp("", "vu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := socketDir(t)
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -316,11 +312,7 @@ func TestListenErrors(t *testing.T) {
 
 // TestStaleSocket leaves a socket behind as a killed process does.
 func TestStaleSocket(t *testing.T) {
-	dir, err := os.MkdirTemp("", "vu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := socketDir(t)
 	path := filepath.Join(dir, "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -351,11 +343,7 @@ func TestStaleSocket(t *testing.T) {
 // TestGivenDescriptors serves a connected and a listening socket that somebody
 // else made.
 func TestGivenDescriptors(t *testing.T) {
-	dir, err := os.MkdirTemp("", "vu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := socketDir(t)
 	path := filepath.Join(dir, "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {

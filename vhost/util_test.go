@@ -43,3 +43,15 @@ func dup(t testing.TB, fd int) int {
 	}
 	return n
 }
+
+// socketDir is a folder for sockets with a path that is short enough for their
+// addresses.
+func socketDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "vu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}

@@ -137,11 +137,7 @@ type world struct {
 // newWorld starts a server of some queue pairs, which the test's end stops.
 func newWorld(t testing.TB, pairs int, change ...func(*vhost.Config)) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "vu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := socketDir(t)
 	w := &world{t: t, path: filepath.Join(dir, "s")}
 	cfg := vhost.Config{SocketPath: w.path, Device: netdev.Config{QueuePairs: pairs}}
 	for range pairs {
@@ -152,6 +148,7 @@ func newWorld(t testing.TB, pairs int, change ...func(*vhost.Config)) *world {
 	for _, f := range change {
 		f(&cfg)
 	}
+	var err error
 	if w.srv, err = vhost.Listen(cfg); err != nil {
 		t.Fatal(err)
 	}
