@@ -104,6 +104,13 @@ type (
 		On   bool
 	}
 
+	// KickRing is a kick that came as a message: the driver made buffers of a
+	// ring that runs available.
+	KickRing struct {
+		Ring int
+		Role Role
+	}
+
 	// SetFD gives a ring, whether it runs or not, a descriptor in the place of
 	// the one that it has, which is closed. FD is -1 for none: a ring without a
 	// kick descriptor that runs is polled. Pending, unless the token is 0: Err,
@@ -142,6 +149,7 @@ func (SetFeatures) action()  {}
 func (StartRing) action()    {}
 func (StopRing) action()     {}
 func (EnableRing) action()   {}
+func (KickRing) action()     {}
 func (SetFD) action()        {}
 func (SetBackendFD) action() {}
 func (ResetDevice) action()  {}

@@ -23,6 +23,11 @@ const ProtocolOffer = wire.ProtocolMQ | wire.ProtocolReplyAck | wire.ProtocolBac
 	wire.ProtocolConfig | wire.ProtocolResetDevice | wire.ProtocolConfigureMemSlots |
 	wire.ProtocolStatus
 
+// InbandOffer is ProtocolOffer for a composer that also takes kicks as messages
+// (KickRing) and makes calls as messages on the socket of SetBackendFD: User Mode
+// Linux in virtual time needs that. Server does not offer it.
+const InbandOffer = ProtocolOffer | wire.ProtocolInband
+
 // MaxMemSlots is what GET_MAX_MEM_SLOTS answers: how many memory regions a
 // session takes. Front-ends expect it never to shrink.
 const MaxMemSlots = 509
@@ -51,8 +56,8 @@ type SessionConfig struct {
 	QueuePairs int
 	// Features is the device's offer. The session adds the transport's bit.
 	Features virtio.Features
-	// Protocol is the offer of protocol features; 0 is ProtocolOffer, of which
-	// it has to be a subset.
+	// Protocol is the offer of protocol features, a subset of InbandOffer; 0 is
+	// ProtocolOffer.
 	Protocol wire.ProtocolFeatures
 	// QueueNum says what GET_QUEUE_NUM counts.
 	QueueNum QueueNumMode
@@ -242,6 +247,7 @@ var handlers = map[wire.Request]func(*Session, wire.Message, []int){
 	wire.SetVringCall:        (*Session).setVringFD,
 	wire.SetVringErr:         (*Session).setVringFD,
 	wire.SetVringEnable:      (*Session).setVringEnable,
+	wire.VringKick:           (*Session).vringKick,
 }
 
 // needs are the protocol features without whose offer a request is not served.
@@ -258,6 +264,7 @@ var needs = map[wire.Request]wire.ProtocolFeatures{
 	wire.GetMaxMemSlots:  wire.ProtocolConfigureMemSlots,
 	wire.AddMemReg:       wire.ProtocolConfigureMemSlots,
 	wire.RemMemReg:       wire.ProtocolConfigureMemSlots,
+	wire.VringKick:       wire.ProtocolInband,
 }
 
 // handler returns the handler of a request.

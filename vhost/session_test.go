@@ -57,8 +57,12 @@ type player struct {
 }
 
 func play(t *testing.T, script string) string {
+	offer := vhost.ProtocolOffer
+	if strings.HasPrefix(script, "# in-band:") {
+		offer = vhost.InbandOffer
+	}
 	p := &player{t: t, s: vhost.NewSession(vhost.SessionConfig{
-		QueuePairs: 2, Features: netdev.DefaultFeatures,
+		QueuePairs: 2, Features: netdev.DefaultFeatures, Protocol: offer,
 		ConfigSpace: func() []byte { return []byte{0x52, 0x54, 0, 0x12, 0x34, 0x56, 1, 0, 2, 0, 0xdc, 5} },
 	})}
 	for line := range strings.Lines(script) {
@@ -116,6 +120,8 @@ func describe(a vhost.Action) (string, vhost.Token) {
 		return fmt.Sprintf("stop ring %d", a.Ring), a.Token
 	case vhost.EnableRing:
 		return fmt.Sprintf("enable ring %d: %v", a.Ring, a.On), 0
+	case vhost.KickRing:
+		return fmt.Sprintf("kick ring %d, %v of pair %d", a.Ring, a.Role.Dir, a.Role.Pair), 0
 	case vhost.SetFD:
 		return fmt.Sprintf("ring %d: %v descriptor %d", a.Ring, a.Kind, a.FD), a.Token
 	case vhost.SetBackendFD:
@@ -180,7 +186,7 @@ func payloadOf(r wire.Request, n []uint64, noFD bool) wire.Payload {
 		return wire.U64(n[0])
 	case wire.SetVringNum, wire.SetVringBase, wire.SetVringEnable:
 		return wire.VringState{Index: uint32(n[0]), Num: uint32(n[1])}
-	case wire.GetVringBase:
+	case wire.GetVringBase, wire.VringKick:
 		return wire.VringState{Index: uint32(n[0])}
 	case wire.SetVringAddr:
 		return wire.VringAddr{Index: uint32(n[0]), Desc: n[1], Avail: n[2], Used: n[3]}

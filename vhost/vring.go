@@ -19,7 +19,7 @@ type ringState struct {
 	gpa     ring.Config    // Desc, Avail and Used as guest physical addresses
 	located bool           // gpa is what addr once translated to
 	base    uint16         // next available index, from SET_VRING_BASE or the last stop
-	kicked  bool           // SET_VRING_KICK came since the last stop
+	kicked  bool           // SET_VRING_KICK, or with in-band notifications the first enable, came since the last stop
 	enabled bool
 	running bool
 }
@@ -191,7 +191,7 @@ func (s *Session) setVringFD(m wire.Message, fds []int) {
 // is started: QEMU does so long before it sends anything else of the ring.
 func (s *Session) setVringEnable(m wire.Message, _ []int) {
 	v := m.Payload.(wire.VringState)
-	_, i, ok := s.at(m, v.Index)
+	r, i, ok := s.at(m, v.Index)
 	if !ok {
 		return
 	}
@@ -200,7 +200,29 @@ func (s *Session) setVringEnable(m wire.Message, _ []int) {
 		return
 	}
 	s.enable(i, v.Num == 1)
+	if v.Num == 1 && s.protocol.Has(wire.ProtocolInband) {
+		r.kicked = true // nothing else says that the front-end is done with the ring
+		s.startRing(m, i, s.ack)
+		return
+	}
 	s.ack(m)
+}
+
+// vringKick is a kick as a message. It starts a ring that is complete otherwise.
+// The acknowledgement comes after KickRing has been carried out.
+func (s *Session) vringKick(m wire.Message, _ []int) {
+	v := m.Payload.(wire.VringState)
+	r, i, ok := s.at(m, v.Index)
+	if !ok {
+		return
+	}
+	r.kicked = true
+	s.startRing(m, i, func(m wire.Message) {
+		if r.running {
+			s.emit(KickRing{Ring: i, Role: s.role(i)})
+		}
+		s.ack(m)
+	})
 }
 
 func (s *Session) enable(i int, on bool) {
