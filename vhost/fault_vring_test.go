@@ -54,7 +54,7 @@ func TestFault040KickBeforeEnable(t *testing.T) {
 // TestFault041RingFilledBeforeStart fills the ring before it starts, and never
 // kicks.
 func TestFault041RingFilledBeforeStart(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t, 1, func(c *vhost.Config) { c.EnableGrace = time.Minute })
 	g := w.connect()
 	tx, rx := w.ring(g, 1), w.ring(g, 0)
 	for range 100 {

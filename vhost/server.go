@@ -36,6 +36,9 @@ type Config struct {
 	QueueNum QueueNumMode
 	// ResumeFromUsed starts rings at the used index that is in memory.
 	ResumeFromUsed bool
+	// EnableGrace is how long a transmit ring that starts disabled is left
+	// alone before its frames are discarded; 0 is the constant of that name.
+	EnableGrace time.Duration
 	// Once makes Serve return when the first session has ended.
 	Once bool
 	// Logger takes what happens to sessions; nil discards it. Nothing is
@@ -60,6 +63,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.QueueNum > QueueNumRings {
 		return c, fmt.Errorf("%w: QueueNum %d is not in 0..%d", ErrConfig, c.QueueNum, QueueNumRings)
+	}
+	if c.EnableGrace < 0 {
+		return c, fmt.Errorf("%w: EnableGrace %v is negative", ErrConfig, c.EnableGrace)
+	}
+	if c.EnableGrace == 0 {
+		c.EnableGrace = EnableGrace
 	}
 	return c, nil
 }

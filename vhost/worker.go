@@ -22,8 +22,8 @@ const DrainTime = 200 * time.Millisecond
 // pollTime is how often a ring without a kick descriptor is looked at.
 const pollTime = 50 * time.Microsecond
 
-// EnableGrace is how long a transmit ring that starts disabled is left alone
-// before its frames are discarded.
+// EnableGrace is how long, unless Config says otherwise, a transmit ring that
+// starts disabled is left alone before its frames are discarded.
 //
 // Deviation: the protocol has a ring that is started and disabled processed and
 // its frames discarded. Most front-ends send SET_VRING_KICK first and
@@ -39,6 +39,7 @@ type shared struct {
 	clock  osio.Clock
 	events events
 	owns   func(addr uintptr) bool // whether an address is guest memory
+	grace  time.Duration           // Config.EnableGrace
 
 	offloads atomic.Uint64 // features that the ports are told of
 	pairs    atomic.Int32  // pairs that may receive
@@ -207,7 +208,7 @@ func (w *worker) start(a StartRing, mem *shm.Memory, fds [3]int) error {
 	now := w.clock.Now()
 	*l = leg{ring: a.Ring, dir: l.dir, fds: fds, enabled: a.Enabled}
 	if l.dir == netdev.DirTX {
-		l.grace = now.Add(EnableGrace)
+		l.grace = now.Add(w.grace)
 	}
 	w.applyEnabled()
 	w.attach(l, now, q)
