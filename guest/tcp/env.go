@@ -39,6 +39,9 @@ type Env interface {
 type BottomHalves interface {
 	DisableBH()
 	EnableBH()
+	// InDaemon reports whether softirqs run in ksoftirqd now: the system is busy,
+	// and a small queue is not filled up before it is empty (tcp_wfree, v4.9).
+	InDaemon() bool
 }
 
 // noBH is the bottom halves of an Env without them.
@@ -46,6 +49,8 @@ type noBH struct{}
 
 func (noBH) DisableBH() {}
 func (noBH) EnableBH()  {}
+
+func (noBH) InDaemon() bool { return false }
 
 // WriteFlags modify one Write.
 type WriteFlags uint8

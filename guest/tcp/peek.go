@@ -23,3 +23,7 @@ func (s *Sock) OOOOkay(p *skb.SKB) bool {
 // Cwnd returns the congestion window in segments: one field of Info without the
 // rest.
 func (s *Sock) Cwnd() uint32 { return s.win.Cwnd }
+
+// HasSpace reports whether a write would not have to sleep for room in the send
+// buffer (sk_stream_memory_free).
+func (s *Sock) HasSpace() bool { return !s.noSpace() }

@@ -71,6 +71,9 @@ func (s *Sock) tsqPasses(g *seg) bool {
 // that, queues it to the tasklet (tcp_wfree). It implements skb.Owner.
 func (s *Sock) Freed(p *skb.SKB) {
 	s.wmemAlloc -= uint32(p.TrueSize)
+	if s.wmemAlloc >= minTruesize && s.bh.InDaemon() {
+		return
+	}
 	if s.tsqFlags&(tsqThrottled|tsqQueued) != tsqThrottled {
 		return
 	}

@@ -117,11 +117,21 @@ func (t *Table) Expiry(now, at vtime.Time) vtime.Time {
 		return at
 	}
 	for {
-		now = now.Add(time.Duration(max(at-t.Reading(now), timerMin)) + 1)
+		now = t.Programmed(now, at)
 		if t.Reading(now) >= at {
 			return now
 		}
 	}
+}
+
+// Programmed returns when the interrupt comes of a timer that the guest programs
+// at now for the reading at. With a clock that has steps the reading may be short
+// of it then.
+func (t *Table) Programmed(now, at vtime.Time) vtime.Time {
+	if t.quantum == 0 || at == vtime.Never {
+		return at
+	}
+	return now.Add(time.Duration(max(at-t.Reading(now), timerMin)) + 1)
 }
 
 // timerMin is the least time that a timer of ARCH=um is programmed for, in

@@ -71,7 +71,7 @@ func (a *ackState) measure(s *Segment, rules *AckRules) {
 	a.lastSize = 0
 	if size >= a.mss {
 		a.mss = min(size, a.advMSS)
-		if rules.PushedMSS && s.PSH && s.Len == a.mss {
+		if rules.PushedMSS && s.PSH {
 			a.pushed = true
 		}
 		return

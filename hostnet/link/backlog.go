@@ -5,6 +5,10 @@ import "github.com/vnetbench/vnetbench/virtio/vtime"
 // input hands a packet to TCP, or to the socket's backlog while the application
 // is inside a read (sk_add_backlog, all releases).
 func (r *Receiver) input(now vtime.Time, s *Segment) {
+	if r.locked {
+		r.putOff(s)
+		return
+	}
 	if now < r.busy && r.reading {
 		r.backlog = append(r.backlog, *s)
 		return

@@ -61,9 +61,15 @@ func (r *Receiver) inOrder(now vtime.Time, s *Segment, end uint32) {
 		r.ack.now = true
 	}
 	r.dupacks = 0
+	if r.cfg.Process {
+		r.enqueue(s, int32(r.next-old))
+	}
+	if size := s.size(); size >= r.ack.mss && size != r.ack.mss {
+		r.buf.measure(s)
+	}
 	r.ack.event(now, s, r.wnd, &r.cfg.Rules)
 	r.grow(s)
-	if !r.reading {
+	if !r.reading && !r.cfg.Process {
 		r.readAt = min(r.readAt, now.Add(r.cfg.ReadDelay))
 	}
 	r.ackOrDelay(now)
@@ -84,6 +90,13 @@ func (r *Receiver) absorb() {
 // grow raises the window for a packet (tcp_grow_window, v6.1). While it grows,
 // acknowledgements are not delayed.
 func (r *Receiver) grow(s *Segment) {
+	if r.buf.Size > 0 {
+		if room := r.buf.room(r.thresh); s.Len >= growLen && room > 0 {
+			r.ack.quick |= 1
+			r.thresh += min(uint32(2*max(r.cfg.MSS, s.Len)), room)
+		}
+		return
+	}
 	if s.Len < growLen || r.thresh >= r.cfg.WindowMax {
 		return
 	}
@@ -99,7 +112,7 @@ func (r *Receiver) ackOrDelay(now vtime.Time) {
 	a := &r.ack
 	full := r.next-r.acked > uint32(a.mss) && r.window() >= r.wnd
 	switch {
-	case (full || a.quick > 0 || a.now) && r.deferring:
+	case (full || a.quick > 0 || a.now) && (r.deferring || r.locked && r.cfg.Rules.BacklogDefer):
 		r.deferred = true
 	case full || a.quick > 0 || a.now || a.delay(now):
 		r.sendAck(now)
@@ -111,12 +124,22 @@ func (r *Receiver) ackOrDelay(now vtime.Time) {
 func (r *Receiver) readAll(now vtime.Time) {
 	copied := r.next != r.read
 	r.read = r.next
+	r.cleanUp(now, copied)
+}
+
+// cleanUp acknowledges after a read that copied something, or not, if there is
+// reason to.
+func (r *Receiver) cleanUp(now vtime.Time, copied bool) {
 	a := &r.ack
-	if a.scheduled && (r.next-r.acked > uint32(a.mss) || (copied && (a.pushed || a.pushed2))) {
+	if a.scheduled && (r.next-r.acked > uint32(a.mss) || (copied && (a.pushed || a.pushed2) && r.buf.used == 0)) {
 		r.sendAck(now)
 		return
 	}
-	if left := r.wnd - (r.next - r.acked); copied && 2*left <= r.cfg.WindowMax && r.window() >= 2*left {
+	limit := r.cfg.WindowMax
+	if r.buf.Size > 0 {
+		limit = r.buf.clamp
+	}
+	if left := r.wnd - (r.next - r.acked); copied && 2*left <= limit && r.window() >= 2*left {
 		r.sendAck(now)
 	}
 }
@@ -194,7 +217,16 @@ func (r *Receiver) insert(d Range) {
 func (r *Receiver) window() uint32 {
 	unit := uint32(1) << r.cfg.WindowScale
 	w := (r.thresh + unit - 1) &^ (unit - 1)
+	if r.buf.Size > 0 {
+		var tight bool
+		if w, tight = r.buf.window(r.thresh, r.ack.mss, unit); tight {
+			r.ack.quick = 0
+		}
+	}
 	if kept := r.wnd - (r.next - r.acked); w < kept {
+		if r.buf.Size > 0 {
+			return (kept + unit - 1) &^ (unit - 1)
+		}
 		return kept // it never shrinks
 	}
 	return w

@@ -18,6 +18,9 @@ type Segment struct {
 	FIN   bool
 	CE    bool // congestion was marked on the way
 	CWR   bool // the sender answered to ECE
+
+	TrueSize int32 // what a socket is charged for the packet; 0: its payload
+	Frags    int32 // fragments that its payload is in; 0: one
 }
 
 // Range is a run of sequence numbers, from Start up to but not including End.
@@ -53,6 +56,12 @@ type ReceiverConfig struct {
 	GRO         GROConfig
 	Rules       AckRules
 	TSOffset    uint32 // added to the receiver's timestamp clock
+	// Buffer bounds the window by the memory that packets take, instead of
+	// WindowMax and QuickWindow; the zero value does not.
+	Buffer BufferConfig
+	// Process says that the composer is the process that reads: see Lock. ReadDelay
+	// and ReadTime do not count then.
+	Process bool
 }
 
 // AckRules are the parts of the acknowledgement rules that differ between
@@ -62,7 +71,7 @@ type AckRules struct {
 	// (tcp_comp_sack_nr, v4.18).
 	CompressSACK bool
 	// PushedMSS sees the end of a write in a full-size segment with PSH, and
-	// acknowledges it when it was read (tcp_measure_rcv_mss, v6.6).
+	// acknowledges it when it was read (tcp_measure_rcv_mss, v6.6 and 6.1.192).
 	PushedMSS bool
 	// BacklogDefer sends one acknowledgement for all packets that came while the
 	// application was inside a read (tcp_backlog_ack_defer, v6.7).
@@ -78,7 +87,7 @@ type AckRules struct {
 // 16, at a window of 137,000.
 func RulesOf(major, minor int) (r AckRules, quickWindow uint32) {
 	v := major*1000 + minor
-	r = AckRules{CompressSACK: v >= 4018, PushedMSS: v >= 6006, BacklogDefer: v >= 6007}
+	r = AckRules{CompressSACK: v >= 4018, PushedMSS: v >= 6006 || v == 6001, BacklogDefer: v >= 6007}
 	if v >= 6006 {
 		quickWindow = 137000
 	}
@@ -164,6 +173,13 @@ type Receiver struct {
 	busy      vtime.Time // end of the read
 	backlog   []Segment  // came during the read
 
+	buf     buffer
+	queue   []packet // with Process: what waits to be read
+	locked  bool     // a process has the socket
+	copied  bool     // and has taken something
+	done    int      // backlog entries that were processed
+	spliced int      // and those before which nothing is merged
+
 	ack     ackState
 	readAt  vtime.Time
 	sackAt  vtime.Time // end of SACK compression
@@ -182,6 +198,9 @@ func NewReceiver(cfg ReceiverConfig) (*Receiver, error) {
 		wnd: cfg.InitialWindow, thresh: cfg.InitialWindow,
 		readAt: vtime.Never, sackAt: vtime.Never, busy: vtime.Never,
 		out: make([]Ack, 0, 4),
+	}
+	if cfg.Buffer.Size > 0 {
+		r.thresh = r.buf.init(cfg.Buffer, cfg.MSS, cfg.InitialWindow)
 	}
 	r.ack.init(cfg.MSS, cfg.InitialWindow)
 	r.gro.init(&cfg.GRO)

@@ -22,7 +22,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.loop.RunUntil(vtime.Time(100 * time.Millisecond))
+		w.loop.RunUntil(vtime.Time(200 * time.Millisecond))
 		before := w.dev.Pair(0).TX.Snapshot().Packets
 		allocs := testing.AllocsPerRun(5, func() { w.loop.RunUntil(w.loop.Now() + vtime.Time(time.Millisecond)) })
 		if packets := w.dev.Pair(0).TX.Snapshot().Packets - before; packets < 100 {

@@ -47,6 +47,11 @@ type endpoint struct {
 	k     *conn
 	rcv   *link.Receiver
 	timer sim.Timer
+
+	// With TopologyVeth:
+	tick  timer // the receiver's timers
+	ready bool  // on the program's list
+	eof   bool  // the program has seen the end
 }
 
 func newCable(w *world) (*cable, error) {
@@ -92,6 +97,11 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 		ISS: 1, MSS: int32(s.EffectiveMSS()), InitialWindow: c.window(), WindowScale: c.wscale,
 		WindowMax: max(uint32(s.Receiver.Rmem/2), c.window()), QuickWindow: quick, Rules: rules,
 	}
+	if c.w.soft != nil {
+		cfg.Process = true
+		cfg.Buffer = link.BufferConfig{Size: uint32(c.w.kernel.Sysctl.Rmem[1]), Measured: major*1000+minor >= 6006}
+		c.w.deferAck = rules.BacklogDefer
+	}
 	if (c.cut || c.queue > 0) && s.Receiver.GRO {
 		cfg.GRO = link.GROConfig{Window: groWindow}
 	}
@@ -101,6 +111,9 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 	}
 	e := &endpoint{c: c, k: k, rcv: rcv}
 	e.timer = c.w.loop.NewTimer(e, 0)
+	if c.w.soft != nil {
+		e.tick = c.w.newTimer(e, 0)
+	}
 	return e, nil
 }
 
@@ -229,6 +242,14 @@ func (c *cable) rearmAcks() {
 
 // Run is the receiver's timer.
 func (e *endpoint) Run(now vtime.Time, _ uint64) {
+	if s := e.c.w.soft; s != nil {
+		s.later(e)
+		return
+	}
+	e.expire(now)
+}
+
+func (e *endpoint) expire(now vtime.Time) {
 	e.rcv.Step(now)
 	e.drain(now)
 }
@@ -238,6 +259,10 @@ func (e *endpoint) drain(now vtime.Time) {
 	var a link.Ack
 	for e.rcv.Pop(&a) {
 		e.c.answer(now, e.k, &a)
+	}
+	if e.c.w.soft != nil {
+		e.tick.Set(e.rcv.Next())
+		return
 	}
 	e.timer.Set(e.rcv.Next())
 }

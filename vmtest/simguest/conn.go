@@ -52,6 +52,7 @@ type conn struct {
 	asleep  bool       // the program sleeps for send buffer space
 	space   bool       // space came up while the write was still running
 	closed  bool
+	timed   bool // the program has read the clock at its start
 
 	open    bool          // the connection is established
 	synAt   vtime.Time    // the last SYN left
@@ -62,6 +63,7 @@ type conn struct {
 	start   sim.Timer // the program connects
 	alarm   timer     // the program's sleep is over, or the SYN was not answered
 	timer   timer     // the socket's
+	pace    timer     // its pacing timer, if that is one of its own
 	connect connectTask
 	app     appTask
 	tsq     tsqTask
@@ -81,6 +83,7 @@ const (
 	evStart = iota
 	evAlarm
 	evTimer
+	evPace
 )
 
 func newConn(w *world, id int) (*conn, error) {
@@ -105,6 +108,10 @@ func newConn(w *world, id int) (*conn, error) {
 	k.hash = key.Hash()
 	k.connect, k.app, k.tsq, k.expired = connectTask{k}, appTask{k}, tsqTask{k}, timerTask{k}
 	k.start, k.alarm, k.timer = w.loop.NewTimer(k, evStart), w.newTimer(k, evAlarm), w.newTimer(k, evTimer)
+	if w.soft != nil {
+		k.pace = w.newTimer(k, evPace)
+		k.pace.hr.late = true
+	}
 	k.chance = sim.NewRand(w.s.Seed, "program "+strconv.Itoa(id))
 	k.start.Set(vtime.Time(k.f.Start))
 	return k, nil
@@ -128,22 +135,43 @@ func (w *world) newConns() error {
 func (k *conn) Run(now vtime.Time, arg uint64) {
 	switch arg {
 	case evStart:
-		k.cpu.post(now, vcpu.Process, &k.connect)
+		k.w.wake(k.cpu, &k.connect)
 	case evAlarm:
 		if !k.open {
 			k.cpu.post(now, vcpu.SoftIRQ, &k.connect)
 			return
 		}
 		k.slept = true
-		k.cpu.post(now, vcpu.Process, &k.app)
+		k.w.wake(k.cpu, &k.app)
+	case evPace: // in the softirq of high-resolution timers
+		k.sock.Timer(now)
+		k.settle()
 	case evTimer:
+		if s := k.w.soft; s != nil {
+			s.later(k)
+			return
+		}
 		k.cpu.post(now, vcpu.SoftIRQ, &k.expired)
 	}
 }
 
 // settle sets the socket's timer after anything that may have moved it, and
 // looks at its window.
-func (k *conn) settle() { k.timer.Set(k.sock.Next()) }
+func (k *conn) settle() {
+	if k.w.soft == nil {
+		k.timer.Set(k.sock.Next())
+		return
+	}
+	pacing, wheel := k.sock.Deadlines()
+	k.pace.Set(pacing)
+	k.timer.Set(wheel)
+}
+
+// expire is the socket's timer on the timer wheel.
+func (k *conn) expire(now vtime.Time) {
+	k.sock.Timer(now)
+	k.settle()
+}
 
 // Run is the TSQ tasklet.
 func (k *tsqTask) Run(c *vcpu.CPU) {

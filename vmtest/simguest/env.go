@@ -25,7 +25,16 @@ func (w *world) Now() vtime.Time {
 }
 
 // Local is the time of the current CPU without a clock read.
-func (w *world) Local() vtime.Time { return w.now() }
+func (w *world) Local() vtime.Time { return w.cost.cpu.Reading(w.now()) }
+
+// DisableBH and EnableBH are tcp.BottomHalves.
+func (w *world) DisableBH() { w.cur.DisableBH() }
+
+// EnableBH lets softirqs run.
+func (w *world) EnableBH() { w.cur.EnableBH() }
+
+// InDaemon reports whether ksoftirqd runs.
+func (w *world) InDaemon() bool { return w.soft != nil && w.soft.inside }
 
 // Transmit builds a packet's headers, chooses its queue and gives it to the
 // queueing discipline.
@@ -54,6 +63,10 @@ func (w *world) pickQueue(k *conn, p *skb.SKB) int {
 
 // QueueTSQ puts the socket on the tasklet of the CPU that freed its packet.
 func (w *world) QueueTSQ(s *tcp.Sock) {
+	if w.soft != nil {
+		w.soft.tasklet(w.conns[s.Flow()])
+		return
+	}
 	w.cur.post(w.now(), vcpu.SoftIRQ, &w.conns[s.Flow()].tsq)
 }
 

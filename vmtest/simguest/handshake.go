@@ -45,11 +45,11 @@ func (k *conn) synAck(wnd uint32, sack bool) {
 	k.open = true
 	k.alarm.Stop()
 	now := k.w.now()
+	k.w.wake(k.cpu, &k.app)
 	k.sock.Established(tcp.Handshake{RTTUs: int64(now.Sub(k.synAt) / time.Microsecond), Window: wnd, SACK: sack})
 	k.w.Charge(vcpu.OpTCPXmit, 1)
 	k.control(1, 1, skb.ACK)
 	k.slept = true
-	k.cpu.post(k.w.now(), vcpu.Process, &k.app)
 }
 
 // options sets what the headers of a packet say beside its numbers: a SYN

@@ -126,3 +126,24 @@ func qdiscConfig(s *vmtest.Scenario) (qdisc.Config, qdisc.Spec, error) {
 	sw, err := driver.Release(s.Kernel)
 	return qdisc.Config{Bulk: sw.XmitMore, SoftGSO: !s.TSO}, spec, err
 }
+
+// softirqdKeeps reports whether softirqs but tasklets wait for ksoftirqd while it
+// is awake (ksoftirqd_running, kernel/softirq.c: v4.9 to v6.4, and 6.1.192).
+func softirqdKeeps(release string) bool {
+	v := releaseNumber(release)
+	return v >= 4009 && v <= 6004
+}
+
+// fairQueue reports whether a release has the scheduler CFS (v2.6.23 to v6.5) and
+// not EEVDF.
+func fairQueue(release string) bool { return releaseNumber(release) <= 6005 }
+
+// releaseNumber is a release as a number that can be compared: 6012 for 6.12, 0
+// if it is not one.
+func releaseNumber(release string) int {
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		return 0
+	}
+	return major*1000 + minor
+}

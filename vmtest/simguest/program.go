@@ -20,14 +20,22 @@ func (k *appTask) Run(c *vcpu.CPU) {
 		c.Charge(vcpu.OpWake, 1)
 		k.slept = false
 	}
+	k.w.writing = k.conn
+	k.pass(c)
+	k.w.writing = nil
+}
+
+// pass is the pass proper.
+func (k *conn) pass(c *vcpu.CPU) {
 	if !k.resume && k.ended(c) {
-		k.close()
+		k.finish(c)
 		return
 	}
 	k.work(c)
 	k.write()
 	switch {
 	case k.left > 0: // the write sleeps, or goes on
+		k.space = k.space || k.w.soft != nil && k.sock.HasSpace()
 		k.asleep = !k.space
 		if k.space {
 			k.again(c)
@@ -44,6 +52,10 @@ func (k *conn) ended(c *vcpu.CPU) bool {
 	if k.intro < k.introLen() {
 		k.left = introBytes
 		return false
+	}
+	if k.w.soft != nil && !k.timed {
+		k.timed = true
+		c.ReadClock() // the program times itself
 	}
 	if k.f.Total > 0 {
 		k.left = int(min(int64(k.f.Write), int64(k.f.Total)-k.written))
@@ -115,7 +127,22 @@ func (k *conn) introGap() time.Duration {
 	return 0
 }
 
-func (k *conn) again(c *vcpu.CPU) { k.cpu.post(c.Now(), vcpu.Process, &k.app) }
+func (k *conn) again(c *vcpu.CPU) {
+	if k.w.soft != nil {
+		k.w.keep(k.cpu, &k.app)
+		return
+	}
+	k.cpu.post(c.Now(), vcpu.Process, &k.app)
+}
+
+// finish is the program's end: where the program times itself it reads the clock
+// once more.
+func (k *conn) finish(c *vcpu.CPU) {
+	if k.w.soft != nil {
+		c.ReadClock()
+	}
+	k.close()
+}
 
 func (k *conn) close() {
 	k.closed = true
@@ -130,7 +157,7 @@ func (k *conn) wakeWriter() {
 		return
 	}
 	k.asleep, k.slept = false, true
-	k.cpu.post(k.w.now(), vcpu.Process, &k.app)
+	k.w.wake(k.cpu, &k.app)
 }
 
 // drained reports whether the flow has ended and everything arrived.

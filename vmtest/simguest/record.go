@@ -7,6 +7,7 @@ import (
 	"github.com/vnetbench/vnetbench/guest/sim"
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/tcp"
+	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest"
 	"github.com/vnetbench/vnetbench/vmtest/trace"
@@ -27,6 +28,9 @@ type recorder struct {
 
 	started bool       // a packet was written
 	base    vtime.Time // its time, from which all others count
+
+	// What the guest's clock shows is recorded, if the guest records.
+	clock *vcpu.Table
 }
 
 // Kinds of events in the hash.
@@ -128,6 +132,9 @@ func (r *recorder) ack(now vtime.Time, a *ackPacket) {
 
 // since is the time since the first packet of the trace, which is a SYN.
 func (r *recorder) since(now vtime.Time) int64 {
+	if r.clock != nil {
+		now = r.clock.Reading(now)
+	}
 	if !r.started {
 		r.started, r.base = true, now
 	}

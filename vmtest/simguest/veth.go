@@ -6,7 +6,6 @@ import (
 	"github.com/vnetbench/vnetbench/guest/driver"
 	"github.com/vnetbench/vnetbench/guest/qdisc"
 	"github.com/vnetbench/vnetbench/guest/skb"
-	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/hostnet/link"
 	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
@@ -16,7 +15,9 @@ import (
 // vethLower is TopologyVeth: the sender's namespace A with its queueing
 // discipline, the router R with one each way, and the receiver's namespace B,
 // all on one CPU of one guest and joined by pairs of veth. There is no device
-// and no host: nothing kicks and nothing calls.
+// and no host: nothing kicks and nothing calls. What a veth sends is received in
+// a softirq of the same CPU, from one backlog for all namespaces (netif_rx and
+// process_backlog, v6.1 and v6.12).
 type vethLower struct {
 	w    *world
 	a    *qdisc.TxQ
@@ -25,27 +26,47 @@ type vethLower struct {
 	rev  *hop
 	tx   netdev.Stats // of what leaves A
 	rx   netdev.Stats // of what reaches A
-
-	toR     skbList // left A, and R's softirq has not run
-	toA     skbList
-	forward routeTask
-	input   inputTask
-	restart restartTask
 }
 
-// The softirqs of the guest's one CPU.
-type (
-	routeTask   struct{ *vethLower } // R takes what A sent
-	inputTask   struct{ *vethLower } // A takes what R sent
-	restartTask struct{ *vethLower } // A's discipline goes on
+// place is a namespace's end of a veth pair, where packets arrive.
+type place uint8
+
+const (
+	routerFromA place = iota
+	routerFromB
+	receiverB
+	senderA
 )
+
+// arrivals is the backlog of packets that were received and not yet looked at
+// (softnet_data, v6.1): a FIFO for each place, and the order of all.
+type arrivals struct {
+	skbs  skbList
+	to    []place
+	first int
+}
+
+func (q *arrivals) push(p *skb.SKB, to place) {
+	q.skbs.push(p)
+	q.to = append(q.to, to)
+}
+
+// pop takes the first packet of a backlog that has one.
+func (q *arrivals) pop() (*skb.SKB, place) {
+	to := q.to[q.first]
+	q.first++
+	if q.first == len(q.to) {
+		q.to, q.first = q.to[:0], 0
+	}
+	return q.skbs.pop(), to
+}
 
 // hop is an egress of the router.
 type hop struct {
 	l     *vethLower
 	disc  qdisc.Disc
 	timer timer
-	toA   bool
+	to    place
 }
 
 func (w *world) newVeth() error {
@@ -53,7 +74,11 @@ func (w *world) newVeth() error {
 		return fmt.Errorf("vcpus: %d, and topology veth is one guest with one CPU; set vcpus=1", len(w.cpus))
 	}
 	l := &vethLower{w: w}
-	l.forward, l.input, l.restart = routeTask{l}, inputTask{l}, restartTask{l}
+	w.ce, w.soft, w.veth = newClockEvent(w), &softirqs{w: w}, l
+	w.soft.run = runQueue{cfs: fairQueue(w.s.Kernel), resched: &w.soft.resched}
+	w.sink, w.rec.clock = &sink{w: w}, w.cost.cpu
+	w.softirqdRule = softirqdKeeps(w.s.Kernel)
+	w.cpus[0].SetPreempter(w.soft)
 	spec, err := qdisc.ParseSpec(w.s.Qdisc)
 	if err != nil {
 		return fmt.Errorf("qdisc: %w", err)
@@ -62,72 +87,79 @@ func (w *world) newVeth() error {
 		return fmt.Errorf("qdisc: %w", err)
 	}
 	l.wait = w.newTimer(l, 0)
-	if l.fwd, err = l.newHop(w.s.Router.Forward, false); err != nil {
+	if l.fwd, err = l.newHop(w.s.Router.Forward, receiverB); err != nil {
 		return fmt.Errorf("router.fwd: %w", err)
 	}
-	if l.rev, err = l.newHop(w.s.Router.Reverse, true); err != nil {
+	if l.rev, err = l.newHop(w.s.Router.Reverse, senderA); err != nil {
 		return fmt.Errorf("router.rev: %w", err)
 	}
 	w.lower = l
 	return nil
 }
 
-func (l *vethLower) newHop(text string, toA bool) (*hop, error) {
+func (l *vethLower) newHop(text string, to place) (*hop, error) {
 	spec, err := qdisc.ParseSpec(text)
 	if err != nil {
 		return nil, err
 	}
-	h := &hop{l: l, toA: toA}
+	h := &hop{l: l, to: to}
 	h.disc, err = qdisc.NewDisc(spec, l.w, &l.w.pool)
 	h.timer = l.w.newTimer(h, 0)
 	return h, err
 }
 
-// transmit is dev_queue_xmit at A.
+// transmit is dev_queue_xmit at A, with bottom halves off.
 func (l *vethLower) transmit(_ *conn, p *skb.SKB) bool {
 	cpu := l.w.cur
-	o := l.a.Xmit(cpu.Now(), cpu.ID, p)
+	cpu.DisableBH()
+	o := l.a.Xmit(l.reading(), cpu.ID, p)
 	dropped := o.Dropped
 	l.carry(o)
+	cpu.EnableBH()
 	return !dropped
 }
 
+// reading is what the clock shows.
+func (l *vethLower) reading() vtime.Time { return l.w.Local() }
+
 func (l *vethLower) carry(o qdisc.Outcome) {
-	cpu := l.w.cur
+	now := l.reading()
 	for o.More {
-		o = l.a.Run(cpu.Now())
+		o = l.a.Run(now)
 	}
-	l.a.Release(cpu.Now())
+	l.a.Release(now)
 	if o.Resched {
-		cpu.post(cpu.Now(), vcpu.SoftIRQ, &l.restart)
+		l.w.soft.schedule(l)
 	}
-	l.wait.Set(l.a.Next())
+	// The watchdog is never taken back (qdisc_watchdog, v6.1).
+	if from, to := l.a.Disc().Window(); to != vtime.Never {
+		l.wait.Window(from, to)
+	}
 }
 
 // Run is the watchdog of A's discipline.
 func (l *vethLower) Run(now vtime.Time, _ uint64) {
 	l.a.Fire(now)
-	l.w.cpus[0].post(now, vcpu.SoftIRQ, &l.restart)
+	l.w.soft.schedule(l)
 }
 
-// Run is the transmit softirq of A.
-func (t *restartTask) Run(c *vcpu.CPU) { t.carry(t.a.Restart(c.Now(), c.ID)) }
+// output is the transmit softirq of A.
+func (l *vethLower) output(now vtime.Time) { l.carry(l.a.Restart(now, l.w.cur.ID)) }
 
 // vethDev is A's end of its veth pair.
 type vethDev struct{ *vethLower }
 
-// Xmit passes the packet to R: at once, if the sender is in process context,
-// since the softirq runs when bottom halves are enabled again; else when the
-// running softirq is over.
+// Xmit passes the packet to R.
 func (d vethDev) Xmit(now vtime.Time, p *skb.SKB, _ bool) qdisc.Verdict {
 	d.left(now, p)
-	d.toR.push(p)
-	if d.w.cur.Class() == vcpu.Process {
-		d.route(now)
-	} else if d.toR.n == 1 {
-		d.w.cur.post(now, vcpu.SoftIRQ, &d.forward)
-	}
+	d.netifRx(p, routerFromA)
 	return qdisc.Verdict{}
+}
+
+// netifRx puts a packet into the backlog of the CPU.
+func (l *vethLower) netifRx(p *skb.SKB, to place) {
+	l.w.soft.backlog.push(p, to)
+	l.w.soft.raise(vecNetRx)
 }
 
 // Stopped is false: a veth takes everything.
@@ -158,78 +190,86 @@ func (l *vethLower) left(now vtime.Time, p *skb.SKB) {
 	}
 }
 
-// Run is R's receive softirq.
-func (t *routeTask) Run(c *vcpu.CPU) { t.route(c.Now()) }
+// rxBudget is how many packets one round of the receive softirq takes at least
+// before it looks whether others want the CPU: whole polls of 64 until 300 are
+// reached (netdev_budget and weight_p, v6.1 and v6.12).
+const rxBudget = 320
 
-// route is R's forwarding. A packet is no longer its sender's once IP has taken
-// it in (ip_rcv_core and ip6_rcv_core, v6.1).
-func (l *vethLower) route(now vtime.Time) {
-	for l.toR.n > 0 {
-		p := l.toR.pop()
-		p.Orphan()
-		l.fwd.send(now, p)
+// receive is the receive softirq.
+func (l *vethLower) receive(now vtime.Time) {
+	q := &l.w.soft.backlog
+	for n := 0; q.skbs.n > 0; n++ {
+		if n == rxBudget {
+			l.w.soft.raise(vecNetRx)
+			return
+		}
+		p, to := q.pop()
+		switch to {
+		case routerFromA:
+			p.Orphan() // a packet is its sender's until IP takes it in (ip_rcv_core, v6.1)
+			l.fwd.send(now, p)
+		case routerFromB:
+			l.rev.send(now, p)
+		case receiverB:
+			l.w.cable.reach(now, p)
+			p.Free()
+		case senderA:
+			l.input(now, p)
+		}
 	}
+}
+
+// input is a packet that reaches A.
+func (l *vethLower) input(now vtime.Time, p *skb.SKB) {
+	l.rx.Packets++
+	if p.Flags == skb.ACK {
+		l.rx.PureACKs++
+	}
+	l.w.rec.ackSKB(now, p)
+	l.w.input(now, p.Hdr[:p.HdrLen])
+	p.Free()
 }
 
 // send puts a packet through the hop.
 func (h *hop) send(now vtime.Time, p *skb.SKB) {
 	if h.disc.Bypass() && h.disc.Len() == 0 {
-		h.pass(now, p)
+		h.l.netifRx(p, h.to)
 		return
 	}
 	h.disc.Enqueue(now, p)
-	h.drain(now)
+	h.output(now)
 }
 
-func (h *hop) drain(now vtime.Time) {
+// output sends what may leave, as far as the quota of a run goes (__qdisc_run,
+// v6.1).
+func (h *hop) output(now vtime.Time) {
+	quota := qdisc.DefaultQuota
 	for p, ok := h.disc.Dequeue(now); ok; p, ok = h.disc.Dequeue(now) {
-		h.pass(now, p)
+		h.l.netifRx(p, h.to)
+		if quota--; quota == 0 {
+			h.l.w.soft.schedule(h)
+			break
+		}
 	}
-	h.timer.Set(h.disc.Next())
+	if from, to := h.disc.Window(); to != vtime.Never {
+		h.timer.Window(from, to)
+	}
 }
 
 // Run is the watchdog of the hop's discipline.
 func (h *hop) Run(now vtime.Time, _ uint64) {
 	h.disc.Fire(now)
-	h.drain(now)
+	h.l.w.soft.schedule(h)
 }
 
-// pass carries a packet to the namespace behind the hop.
-func (h *hop) pass(now vtime.Time, p *skb.SKB) {
-	if !h.toA {
-		h.l.w.cable.reach(now, p)
-		p.Free()
-		return
-	}
-	h.l.toA.push(p)
-	if h.l.toA.n == 1 {
-		h.l.w.cpus[0].post(now, vcpu.SoftIRQ, &h.l.input)
-	}
-}
-
-// Run is A's receive softirq.
-func (t *inputTask) Run(c *vcpu.CPU) {
-	for n := t.toA.n; n > 0; n-- {
-		p := t.toA.pop()
-		t.rx.Packets++
-		if p.Flags == skb.ACK {
-			t.rx.PureACKs++
-		}
-		t.w.rec.ackSKB(c.Now(), p)
-		t.w.input(c.Now(), p.Hdr[:p.HdrLen])
-		p.Free()
-	}
-	if t.toA.n > 0 {
-		t.w.cur.post(c.Now(), vcpu.SoftIRQ, &t.input)
-	}
-}
-
-// answer puts an ACK of the receiver on its way through R.
-func (l *vethLower) answer(now vtime.Time, k *conn, ack uint32, f *frame.TCPSpec) {
+// answer puts an ACK of the receiver on its way to R.
+func (l *vethLower) answer(_ vtime.Time, k *conn, ack uint32, f *frame.TCPSpec) {
 	p := l.w.pool.Get()
 	p.Flow, p.Ack, p.Seq, p.Flags, p.Segs = int32(k.id), ack, uint32(f.Seq), f.Flags, 1
 	p.HdrLen = int32(len(frame.AppendTCP(p.Hdr[:0], f)))
-	l.rev.send(now, p)
+	l.w.cur.DisableBH()
+	l.netifRx(p, routerFromB)
+	l.w.cur.EnableBH()
 }
 
 func (l *vethLower) release() string { return "" }
@@ -252,9 +292,13 @@ func (c *cable) reach(now vtime.Time, p *skb.SKB) {
 	s := link.Segment{
 		Seq: p.Seq, Len: p.Len, MSS: p.GSOSize, TSVal: tsMillis(now),
 		PSH: p.Flags&skb.PSH != 0, FIN: p.Flags&skb.FIN != 0, CWR: p.Flags&skb.CWR != 0,
+		TrueSize: p.TrueSize, Frags: int32(p.NFrags),
 	}
 	e.rcv.Receive(now, &s)
 	e.drain(now)
+	if e.readable() {
+		c.w.sink.wake(e)
+	}
 }
 
 // skbList is a FIFO of packets, linked by Next. The zero value is empty.

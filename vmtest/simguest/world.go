@@ -42,6 +42,15 @@ type world struct {
 	cable   *cable
 	lower   lower
 
+	// With TopologyVeth; else nil.
+	veth         *vethLower
+	ce           *clockEvent
+	soft         *softirqs
+	sink         *sink
+	writing      *conn // whose program runs
+	softirqdRule bool  // softirqs are left to ksoftirqd while it is awake
+	deferAck     bool  // the receiver acknowledges at the end of its backlog
+
 	cur  *processor // whose task runs
 	fail error      // the first thing that must not happen
 
