@@ -24,8 +24,11 @@ type vethLower struct {
 	wait timer // A's discipline holds packets back
 	fwd  *hop
 	rev  *hop
-	tx   netdev.Stats // of what leaves A
-	rx   netdev.Stats // of what reaches A
+
+	polling bool // the receive softirq runs
+
+	tx netdev.Stats // of what leaves A
+	rx netdev.Stats // of what reaches A
 }
 
 // place is a namespace's end of a veth pair, where packets arrive.
@@ -156,10 +159,13 @@ func (d vethDev) Xmit(now vtime.Time, p *skb.SKB, _ bool) qdisc.Verdict {
 	return qdisc.Verdict{}
 }
 
-// netifRx puts a packet into the backlog of the CPU.
+// netifRx puts a packet into the backlog of the CPU, whose softirq need not be
+// raised while it runs (enqueue_to_backlog).
 func (l *vethLower) netifRx(p *skb.SKB, to place) {
 	l.w.soft.backlog.push(p, to)
-	l.w.soft.raise(vecNetRx)
+	if !l.polling {
+		l.w.soft.raise(vecNetRx)
+	}
 }
 
 // Stopped is false: a veth takes everything.
@@ -197,25 +203,31 @@ const rxBudget = 320
 
 // receive is the receive softirq.
 func (l *vethLower) receive(now vtime.Time) {
+	l.polling = true
 	q := &l.w.soft.backlog
-	for n := 0; q.skbs.n > 0; n++ {
-		if n == rxBudget {
-			l.w.soft.raise(vecNetRx)
-			return
-		}
+	for n := 0; q.skbs.n > 0 && n < rxBudget; n++ {
 		p, to := q.pop()
-		switch to {
-		case routerFromA:
-			p.Orphan() // a packet is its sender's until IP takes it in (ip_rcv_core, v6.1)
-			l.fwd.send(now, p)
-		case routerFromB:
-			l.rev.send(now, p)
-		case receiverB:
-			l.w.cable.reach(now, p)
-			p.Free()
-		case senderA:
-			l.input(now, p)
-		}
+		l.arrive(now, p, to)
+	}
+	l.polling = false
+	if q.skbs.n > 0 {
+		l.w.soft.raise(vecNetRx)
+	}
+}
+
+// arrive is a packet that reaches a namespace.
+func (l *vethLower) arrive(now vtime.Time, p *skb.SKB, to place) {
+	switch to {
+	case routerFromA:
+		p.Orphan() // a packet is its sender's until IP takes it in (ip_rcv_core, v6.1)
+		l.fwd.send(now, p)
+	case routerFromB:
+		l.rev.send(now, p)
+	case receiverB:
+		l.w.cable.reach(now, p)
+		p.Free()
+	case senderA:
+		l.input(now, p)
 	}
 }
 
