@@ -52,6 +52,8 @@ type endpoint struct {
 	tick  timer // the receiver's timers
 	ready bool  // on the program's list
 	eof   bool  // the program has seen the end
+
+	accepted bool // the program has accepted the connection
 }
 
 func newCable(w *world) (*cable, error) {

@@ -58,7 +58,8 @@ func (k *conn) ended(c *vcpu.CPU) bool {
 		c.ReadClock() // the program times itself
 	}
 	if k.f.Total > 0 {
-		k.left = int(min(int64(k.f.Write), int64(k.f.Total)-k.written))
+		bulk := k.written - int64(k.introLen()*introBytes) // the intro does not count
+		k.left = int(min(int64(k.f.Write), int64(k.f.Total)-bulk))
 		return k.left == 0
 	}
 	if now := c.ReadClock(); k.until == 0 {

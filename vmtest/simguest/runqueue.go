@@ -8,8 +8,8 @@ import "github.com/vnetbench/vnetbench/guest/vcpu"
 type rank uint8
 
 const (
-	rankDaemon rank = iota // ksoftirqd
-	rankSink               // the receiving program
+	rankSink   rank = iota // the receiving program
+	rankDaemon             // ksoftirqd
 	rankSender
 	ranks
 )

@@ -30,6 +30,10 @@ func (s *sink) Run(c *vcpu.CPU) {
 		e := s.ready[0]
 		s.ready = s.ready[:copy(s.ready, s.ready[1:])]
 		e.ready = false
+		if !e.accepted {
+			e.accepted = true
+			c.ReadClock() // the program notes when a connection came
+		}
 		if e.readable() {
 			e.read(c)
 		}

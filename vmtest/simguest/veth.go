@@ -299,7 +299,8 @@ func (c *cable) reach(now vtime.Time, p *skb.SKB) {
 		return
 	}
 	if p.Len == 0 && p.Flags&skb.FIN == 0 {
-		return // the ACK of the handshake
+		c.w.sink.wake(e) // the ACK of the handshake: there is one to accept
+		return
 	}
 	s := link.Segment{
 		Seq: p.Seq, Len: p.Len, MSS: p.GSOSize, TSVal: tsMillis(now),
