@@ -48,6 +48,7 @@ var keys = []Key{
 	onOff("gso", "generic segmentation offload of the guest's device", func(s *Scenario) *bool { return &s.GSO }),
 	oneOf("qdisc", "queueing discipline of each transmit queue: pfifo_fast, noqueue, fq, fq_codel, tbf or netem, with parameters as in tbf:rate=200M,burst=70k,limit=20M (a real guest takes any kind that it has)", func(s *Scenario) *string { return &s.Qdisc }),
 	oneOf("cc", "congestion control: reno, cubic, bbr or dctcp (a real guest takes any that it has)", func(s *Scenario) *string { return &s.CC }),
+	number32("clock_phase", "nanoseconds by which the guest's time is past a step of its clock when the program starts; it counts for a clock with steps and topology veth, where it decides which timers share an interrupt", 0, 255, func(s *Scenario) *int { return &s.ClockPhase }),
 	number32("bbr_phase", "phase of its gain cycle that BBR begins in, 1 to 7; 0: by the seed", 0, 7, func(s *Scenario) *int { return &s.BBRPhase }),
 	number32("hz", "clock ticks per second of the simulated kernel; 0: 250", 0, 1000, func(s *Scenario) *int { return &s.HZ }),
 	number32("max_tcp_header", "MAX_TCP_HEADER of the simulated kernel's build in bytes; 0: a distribution's", 0, 512, func(s *Scenario) *int { return &s.MaxHeader }),

@@ -44,6 +44,7 @@ type Scenario struct {
 	TCP        map[string]string `json:"tcp"`            // switches of the kernel's TCP, by name
 	Driver     map[string]string `json:"driver"`         // switches of the kernel's virtio-net driver, by name
 	BBRPhase   int               `json:"bbr_phase"`      // phase that BBR begins its cycle in, 1..7; 0: by the seed
+	ClockPhase int               `json:"clock_phase_ns"` // of a guest whose clock has steps, see Key clock_phase
 	HZ         int               `json:"hz"`             // clock ticks per second; 0: 250
 	MaxHeader  int               `json:"max_tcp_header"` // MAX_TCP_HEADER of the build in bytes; 0: a distribution's
 	GuestCPU   string            `json:"guest_cpu"`

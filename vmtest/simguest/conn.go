@@ -113,8 +113,17 @@ func newConn(w *world, id int) (*conn, error) {
 		k.pace.hr.late = true
 	}
 	k.chance = sim.NewRand(w.s.Seed, "program "+strconv.Itoa(id))
-	k.start.Set(vtime.Time(k.f.Start))
+	k.start.Set(w.startOf(k))
 	return k, nil
+}
+
+// startOf is when a flow's program starts.
+func (w *world) startOf(k *conn) vtime.Time {
+	at := vtime.Time(k.f.Start)
+	if w.soft != nil {
+		at += vtime.Time(w.s.ClockPhase)
+	}
+	return at
 }
 
 // newConns makes the flows and the network between them and their receivers.
