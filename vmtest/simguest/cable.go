@@ -10,6 +10,7 @@ import (
 	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
+	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 )
 
 // groWindow is how long the receiver's GRO waits for the next segment of a
@@ -31,9 +32,9 @@ type cable struct {
 	queue    int64 // of the link out, bytes; 0: no limit
 	ends     []*endpoint
 	arriving inbound // on their way to the receivers
-	acks     ackQueue
+	acks     host.Queue
 	ackTimer sim.Timer
-	free     *ackPacket
+	free     []*host.Inbound
 	spec     frame.TCPSpec
 	sacks    [link.MaxSACK]frame.SACKBlock
 }
@@ -130,44 +131,43 @@ func (c *cable) window() uint32 {
 // received is the payload that the flow's program read.
 func (c *cable) received(k *conn) int64 { return int64(c.ends[k.id].rcv.Stats.Bytes) }
 
-// identify finds out what the worker took off the device.
-func (w *world) identify(o *outgoing, h *virtio.NetHdr, first []byte) {
-	o.flow = -1
-	if !frame.Parse(first, &o.info) || o.info.Proto != frame.ProtoTCP {
+var _ host.Owner = (*world)(nil)
+
+// Taken finds out what the worker took off the device.
+func (w *world) Taken(now vtime.Time, pair int, o *host.Outgoing, _ *virtio.NetHdr, iov [][]byte) {
+	o.Rule = w.rec.rule(pair)
+	if !frame.Parse(iov[0], &o.Info) || o.Info.Proto != frame.ProtoTCP {
 		return
 	}
-	if id := int(o.info.SrcPort) - basePort; id >= 0 && id < len(w.conns) {
-		o.flow = int32(id)
+	if id := int(o.Info.SrcPort) - basePort; id >= 0 && id < len(w.conns) {
+		o.Flow = int32(id)
 	}
-	if h.GSOType != virtio.GSONone {
-		o.gso = int32(h.GSOSize)
-	}
-	w.rec.taken(o.started, o)
+	w.rec.taken(now, o)
 }
 
-// payload is the TCP payload of the packet.
-func (o *outgoing) payload() int { return o.len - o.info.Payload }
-
-// sent puts a packet that the worker has finished on the link.
-func (w *world) sent(now vtime.Time, o *outgoing) {
+// Sent puts a packet that the worker has finished on the link.
+func (w *world) Sent(now vtime.Time, _ int, o *host.Outgoing) {
 	w.rec.sent(now, o)
 	switch {
-	case o.flow < 0:
-	case o.info.Flags&skb.SYN != 0 || o.payload() > 0 || o.info.Flags&skb.FIN != 0:
+	case o.Flow < 0:
+	case o.Info.Flags&skb.SYN != 0 || o.Payload() > 0 || o.Info.Flags&skb.FIN != 0:
 		w.cable.send(now, o)
 	}
 }
 
-func (c *cable) send(now vtime.Time, o *outgoing) {
-	if o.info.Flags&skb.SYN != 0 {
-		c.cross(now, o.flow, &link.Segment{Seq: synSeq}, int64(o.info.Payload)+wireExtra)
+// Broken keeps the error of a queue, which should never have one.
+func (w *world) Broken(err error) { w.broken(err) }
+
+func (c *cable) send(now vtime.Time, o *host.Outgoing) {
+	if o.Info.Flags&skb.SYN != 0 {
+		c.cross(now, o.Flow, &link.Segment{Seq: synSeq}, int64(o.Info.Payload)+wireExtra)
 		return
 	}
 	s := link.Segment{
-		Seq: uint32(o.info.Seq), Len: int32(o.payload()), MSS: o.gso, TSVal: tsMillis(now),
-		PSH: o.info.Flags&skb.PSH != 0, FIN: o.info.Flags&skb.FIN != 0, CWR: o.info.Flags&skb.CWR != 0,
+		Seq: uint32(o.Info.Seq), Len: int32(o.Payload()), MSS: o.GSO, TSVal: tsMillis(now),
+		PSH: o.Info.Flags&skb.PSH != 0, FIN: o.Info.Flags&skb.FIN != 0, CWR: o.Info.Flags&skb.CWR != 0,
 	}
-	header := int64(o.info.Payload)
+	header := int64(o.Info.Payload)
 	segs := int64(1)
 	if s.MSS > 0 {
 		segs = int64((s.Len + s.MSS - 1) / s.MSS)
@@ -177,7 +177,7 @@ func (c *cable) send(now vtime.Time, o *outgoing) {
 		if segs == 1 {
 			s.MSS = 0
 		}
-		c.cross(now, o.flow, &s, bytes)
+		c.cross(now, o.Flow, &s, bytes)
 		return
 	}
 	c.crossCut(now, o, s, header)
@@ -195,14 +195,14 @@ func (c *cable) whole(now vtime.Time, bytes int64) bool {
 
 // crossCut sends the segments of a packet one by one; PSH and FIN are the last
 // one's.
-func (c *cable) crossCut(now vtime.Time, o *outgoing, whole link.Segment, header int64) {
+func (c *cable) crossCut(now vtime.Time, o *host.Outgoing, whole link.Segment, header int64) {
 	for off := int32(0); off < whole.Len; off += whole.MSS {
 		s := whole
 		s.MSS, s.Seq, s.Len = 0, whole.Seq+uint32(off), min(whole.MSS, whole.Len-off)
 		if last := off+whole.MSS >= whole.Len; !last {
 			s.PSH, s.FIN = false, false
 		}
-		c.cross(now, o.flow, &s, int64(s.Len)+header+wireExtra)
+		c.cross(now, o.Flow, &s, int64(s.Len)+header+wireExtra)
 	}
 }
 
@@ -228,17 +228,17 @@ func (c *cable) Run(now vtime.Time, arg uint64) {
 		c.arriving.rearm()
 		return
 	}
-	for a := c.acks.peek(); a != nil && a.at <= now; a = c.acks.peek() {
-		c.acks.pop()
-		pair := c.w.dev.SteerRX(c.w.conns[a.flow].hash)
-		c.w.workers[pair].arrive(now, a)
+	for a := c.acks.Peek(); a != nil && a.At <= now; a = c.acks.Peek() {
+		c.acks.Pop()
+		pair := c.w.dev.SteerRX(c.w.conns[a.Flow].hash)
+		c.w.workers[pair].Arrive(now, a)
 	}
 	c.rearmAcks()
 }
 
 func (c *cable) rearmAcks() {
-	if a := c.acks.peek(); a != nil {
-		c.ackTimer.Set(a.at)
+	if a := c.acks.Peek(); a != nil {
+		c.ackTimer.Set(a.At)
 	}
 }
 
@@ -284,23 +284,20 @@ func (c *cable) answer(now vtime.Time, k *conn, a *link.Ack) {
 	c.w.lower.answer(now, k, a.Ack, f)
 }
 
-// acked is an ACK that the device has delivered.
-func (w *world) acked(now vtime.Time, a *ackPacket) {
+// Delivered is an ACK that the device has delivered.
+func (w *world) Delivered(now vtime.Time, a *host.Inbound) {
 	w.rec.ack(now, a)
 	w.cable.put(a)
 }
 
-func (c *cable) take() *ackPacket {
-	p := c.free
-	if p == nil {
-		return &ackPacket{}
+// take returns a packet for the guest, put takes it back.
+func (c *cable) take() *host.Inbound {
+	if len(c.free) == 0 {
+		return &host.Inbound{}
 	}
-	c.free = p.next
-	p.next = nil
+	p := c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
 	return p
 }
 
-func (c *cable) put(p *ackPacket) {
-	p.next = c.free
-	c.free = p
-}
+func (c *cable) put(p *host.Inbound) { c.free = append(c.free, p) }

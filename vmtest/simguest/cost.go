@@ -7,13 +7,14 @@ import (
 
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 )
 
 // costModel is every cost of a run: the guest's CPU and the host.
 type costModel struct {
 	cpu  *vcpu.Table
 	work time.Duration // the program's, between two writes
-	host hostModel
+	host host.Model
 }
 
 // workName is the cost that the scenario's key work sets.
@@ -34,7 +35,7 @@ func newCostModel(s *vmtest.Scenario, scale map[string]float64) (costModel, erro
 		m.cpu = m.cpu.With(op, d, "set by the scenario")
 	}
 	m.work = s.Work
-	if m.host, err = newHostModel(s.Host); err != nil {
+	if m.host, err = host.NewModel(s.Host); err != nil {
 		return m, err
 	}
 	for name, factor := range scale {
@@ -59,11 +60,8 @@ func (m *costModel) scale(name string, factor float64) error {
 		m.cpu = m.cpu.Scaled(op, int64(factor*1000+0.5), 1000)
 		return nil
 	}
-	for i, n := range hostCostNames {
-		if side == "host" && n == entry {
-			m.host.costs[i].ns *= factor
-			return nil
-		}
+	if side == "host" && m.host.Scale(entry, factor) {
+		return nil
 	}
 	return fmt.Errorf("unknown cost %q; the nearest is %q", name, vmtest.Nearest(name, m.names()))
 }
@@ -91,12 +89,12 @@ func (m *costModel) list() []vmtest.Cost {
 	}
 	out = append(out, vmtest.Cost{Name: workName, Value: float64(m.work), Unit: "ns", Kind: vmtest.CostAssumed,
 		Note: "the scenario's key work: the program's loop around its writes", Runs: []int{}})
-	for i, c := range m.host.costs {
+	for i, c := range m.host.Entries() {
 		unit := "ns"
-		if i == hostTxPerKB {
+		if i == host.TxPerKB {
 			unit = "ns/kB"
 		}
-		out = append(out, vmtest.Cost{Name: "host." + hostCostNames[i], Value: c.ns, Unit: unit, Kind: costKind(c.kind), Note: c.note, Runs: []int{}})
+		out = append(out, vmtest.Cost{Name: "host." + c.Name, Value: c.Ns, Unit: unit, Kind: costKind(c.Kind), Note: c.Note, Runs: []int{}})
 	}
 	return out
 }

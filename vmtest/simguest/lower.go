@@ -38,15 +38,15 @@ func (l virtioLower) transmit(k *conn, p *skb.SKB) bool {
 func (l virtioLower) answer(now vtime.Time, k *conn, ack uint32, f *frame.TCPSpec) {
 	c := l.w.cable
 	p := c.take()
-	p.flow, p.ack, p.syn = int32(k.id), ack, f.Flags&skb.SYN != 0
-	p.n = len(frame.AppendTCP(p.buf[:0], f))
-	_, at, fate := c.back.Send(now, int64(p.n)+wireExtra)
+	p.Flow, p.Ack, p.SYN = int32(k.id), ack, f.Flags&skb.SYN != 0
+	p.Build(f)
+	_, at, fate := c.back.Send(now, int64(len(p.Frame()))+wireExtra)
 	if fate != link.Arrives {
 		c.put(p)
 		return
 	}
-	p.at = at
-	c.acks.push(p)
+	p.At = at
+	c.acks.Push(p)
 	c.rearmAcks()
 }
 
@@ -57,7 +57,7 @@ func (l virtioLower) count(s *snapshot) {
 	for i, k := range l.w.workers {
 		p := l.w.dev.Pair(i)
 		s.tx, s.rx = append(s.tx, p.TX.Snapshot()), append(s.rx, p.RX.Snapshot())
-		s.busy += k.busy
+		s.busy += k.Busy
 	}
 }
 

@@ -6,44 +6,6 @@ import (
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
 
-// ackPacket is an ACK on its way to the guest, its frame in full.
-type ackPacket struct {
-	at   vtime.Time // arrival at the host
-	flow int32
-	ack  uint32
-	syn  bool // a SYN-ACK
-	n    int
-	buf  [128]byte
-	next *ackPacket
-}
-
-func (a *ackPacket) frame() []byte { return a.buf[:a.n] }
-
-// ackQueue is a linked FIFO of ACKs. The zero value is empty.
-type ackQueue struct{ head, tail *ackPacket }
-
-func (q *ackQueue) push(a *ackPacket) {
-	a.next = nil
-	if q.tail == nil {
-		q.head = a
-	} else {
-		q.tail.next = a
-	}
-	q.tail = a
-}
-
-func (q *ackQueue) peek() *ackPacket { return q.head }
-
-// pop takes the first ACK of a queue that has one.
-func (q *ackQueue) pop() *ackPacket {
-	a := q.head
-	if q.head = a.next; q.head == nil {
-		q.tail = nil
-	}
-	a.next = nil
-	return a
-}
-
 // arrival is a segment that reaches its receiver.
 type arrival struct {
 	at   vtime.Time

@@ -10,6 +10,7 @@ import (
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 	"github.com/vnetbench/vnetbench/vmtest/trace"
 )
 
@@ -84,20 +85,20 @@ func (r *recorder) sizes() []vmtest.SizeRun {
 
 // taken records a packet that the device took, sent one that the worker has
 // finished.
-func (r *recorder) taken(now vtime.Time, o *outgoing) {
-	r.hash.Event(now, hashData, uint32(o.flow), uint64(o.info.Seq)<<32|uint64(o.payload()))
-	r.size(o.flow, o.payload())
+func (r *recorder) taken(now vtime.Time, o *host.Outgoing) {
+	r.hash.Event(now, hashData, uint32(o.Flow), uint64(o.Info.Seq)<<32|uint64(o.Payload()))
+	r.size(o.Flow, o.Payload())
 	r.outgoing("device", now, o)
 }
 
-func (r *recorder) sent(now vtime.Time, o *outgoing) { r.outgoing("host", now, o) }
+func (r *recorder) sent(now vtime.Time, o *host.Outgoing) { r.outgoing("host", now, o) }
 
-func (r *recorder) outgoing(at string, now vtime.Time, o *outgoing) {
+func (r *recorder) outgoing(at string, now vtime.Time, o *host.Outgoing) {
 	if r.out == nil || r.at != at {
 		return
 	}
-	r.out.Ruled(vmtest.TracePacket{TNs: r.since(now), Flow: int(o.flow), Seq: uint32(o.info.Seq),
-		AckNo: uint32(o.info.Ack), Len: o.payload(), Flags: o.info.Flags}, o.rule)
+	r.out.Ruled(vmtest.TracePacket{TNs: r.since(now), Flow: int(o.Flow), Seq: uint32(o.Info.Seq),
+		AckNo: uint32(o.Info.Ack), Len: o.Payload(), Flags: o.Info.Flags}, o.Rule)
 }
 
 // dataSKB records a packet that leaves the sender's namespace, ackSKB one that
@@ -118,13 +119,13 @@ func (r *recorder) ackSKB(now vtime.Time, p *skb.SKB) {
 }
 
 // ack records an ACK that was delivered to the guest.
-func (r *recorder) ack(now vtime.Time, a *ackPacket) {
-	r.hash.Event(now, hashAck, uint32(a.flow), uint64(a.ack))
+func (r *recorder) ack(now vtime.Time, a *host.Inbound) {
+	r.hash.Event(now, hashAck, uint32(a.Flow), uint64(a.Ack))
 	if r.out == nil {
 		return
 	}
-	p := vmtest.TracePacket{TNs: r.since(now), Ack: true, Flow: int(a.flow), Seq: 1, AckNo: a.ack, Flags: skb.ACK}
-	if a.syn {
+	p := vmtest.TracePacket{TNs: r.since(now), Ack: true, Flow: int(a.Flow), Seq: 1, AckNo: a.Ack, Flags: skb.ACK}
+	if a.SYN {
 		p.Seq, p.Flags = 0, skb.SYN|skb.ACK
 	}
 	r.out.Packet(p)

@@ -160,11 +160,11 @@ func (w *world) kick(at vtime.Time, pair int, dir netdev.Dir) {
 
 // Run is the arrival of a kick at the host.
 func (w *world) Run(now vtime.Time, arg uint64) {
-	w.workers[arg>>8].kick(now, netdev.Dir(arg))
+	w.workers[arg>>8].Kick(now, netdev.Dir(arg))
 }
 
-// interrupt carries a call to the CPU that takes the queue's interrupts.
-func (w *world) interrupt(now vtime.Time, pair int, dir netdev.Dir) {
+// Interrupt carries a call to the CPU that takes the queue's interrupts.
+func (w *world) Interrupt(now vtime.Time, pair int, dir netdev.Dir) {
 	if dir == netdev.DirTX {
 		t := w.txqs[pair]
 		t.cpu.post(now, vcpu.IRQ, &t.irq)

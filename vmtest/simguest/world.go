@@ -14,6 +14,7 @@ import (
 	"github.com/vnetbench/vnetbench/virtio/ring"
 	"github.com/vnetbench/vnetbench/virtio/shm"
 	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 )
 
 // guestBase is where the guest's memory begins: not at 0, so that an address
@@ -37,7 +38,7 @@ type world struct {
 	cpus    []*processor
 	txqs    []*txQueue
 	rxqs    []*rxQueue
-	workers []*worker
+	workers []*host.Worker
 	conns   []*conn
 	cable   *cable
 	lower   lower
@@ -116,7 +117,7 @@ func (w *world) newDevice() error {
 		return err
 	}
 	for i := range w.s.QueuePairs {
-		w.workers = append(w.workers, newWorker(w, w.dev.Pair(i)))
+		w.workers = append(w.workers, host.NewWorker(&w.loop, w, &w.cost.host, w.dev.Pair(i)))
 	}
 	return nil
 }

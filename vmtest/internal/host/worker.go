@@ -1,4 +1,4 @@
-package simguest
+package host
 
 import (
 	"time"
@@ -32,12 +32,32 @@ const (
 	serveRX
 )
 
-// worker is the host's thread for one queue pair: a serial CPU that takes
+// Owner is whoever composes a guest and its host. Its methods are called from
+// within the loop's events and from the device's.
+type Owner interface {
+	// Taken is a packet that a worker took off the device. The frame in iov is
+	// valid until Sent. It fills in what the worker does not know: whose packet
+	// it is, and its numbers.
+	Taken(now vtime.Time, pair int, o *Outgoing, h *virtio.NetHdr, iov [][]byte)
+	// Sent is a packet that its worker has finished.
+	Sent(now vtime.Time, pair int, o *Outgoing)
+	// Delivered is a packet that is in the guest's ring; it is the owner's again.
+	Delivered(now vtime.Time, a *Inbound)
+	// Interrupt is a call for one of the pair's rings.
+	Interrupt(now vtime.Time, pair int, dir netdev.Dir)
+	// Broken takes the error of a poll, which may be nil.
+	Broken(err error)
+}
+
+// Worker is the host's thread for one queue pair: a serial CPU that takes
 // transmitted packets off the device and puts packets for the guest into it,
 // by turns. It polls the device with a budget of one packet, so that a used
 // entry appears after its cost and not before. It is the device's port too.
-type worker struct {
-	w     *world
+type Worker struct {
+	Busy time.Duration // CPU time in all
+
+	owner Owner
+	model *Model
 	pair  *netdev.Pair
 	timer sim.Timer
 
@@ -48,52 +68,59 @@ type worker struct {
 	packets int // taken in this turn
 	bytes   int
 	debt    time.Duration // spent on calls, charged to the next service
-	busy    time.Duration // CPU time in all
 
-	out outgoing   // in service, from the guest
-	in  ackQueue   // waiting for their turn, to the guest
-	cur *ackPacket // in service, to the guest
+	out Outgoing // in service, from the guest
+	in  Queue    // waiting for their turn, to the guest
+	cur *Inbound // in service, to the guest
 }
 
-// outgoing is what the worker remembers of a packet while it serves it.
-type outgoing struct {
-	info    frame.Info
-	flow    int32
-	rule    tcp.Rule // that gave it its length; only if the trace wants it
-	len     int      // frame bytes
-	gso     int32    // payload of a segment; 0 if not GSO
-	started vtime.Time
+// Outgoing is what a worker remembers of a packet while it serves it. Flow, Seq,
+// Ack and TSVal are the owner's to fill in.
+type Outgoing struct {
+	Info    frame.Info
+	Flow    int32    // -1: of no flow
+	Seq     uint32   // relative: data begins at 1
+	Ack     uint32   // relative
+	Rule    tcp.Rule // that gave it its length; only if the trace wants it
+	Len     int      // frame bytes
+	TSVal   uint32   // timestamp option
+	GSO     int32    // payload of a segment; 0 if not GSO
+	Started vtime.Time
 }
 
-func newWorker(w *world, p *netdev.Pair) *worker {
-	k := &worker{w: w, pair: p}
-	k.timer = w.loop.NewTimer(k, 0)
+// Payload is the TCP payload of the packet.
+func (o *Outgoing) Payload() int { return o.Len - o.Info.Payload }
+
+// NewWorker returns the worker of a pair, asleep, and makes it the pair's port.
+func NewWorker(loop *sim.Loop, owner Owner, m *Model, p *netdev.Pair) *Worker {
+	k := &Worker{owner: owner, model: m, pair: p}
+	k.timer = loop.NewTimer(k, 0)
 	p.SetPort(k)
 	return k
 }
 
-// kick is the arrival of a notification for one of the pair's rings.
-func (k *worker) kick(now vtime.Time, dir netdev.Dir) {
+// Kick is the arrival of a notification for one of the pair's rings.
+func (k *Worker) Kick(now vtime.Time, dir netdev.Dir) {
 	k.pair.Kick(now, dir, 1)
 	k.wake(now)
 }
 
-// arrive queues a packet for the guest.
-func (k *worker) arrive(now vtime.Time, a *ackPacket) {
-	k.in.push(a)
+// Arrive queues a packet for the guest.
+func (k *Worker) Arrive(now vtime.Time, a *Inbound) {
+	k.in.Push(a)
 	k.wake(now)
 }
 
-func (k *worker) wake(now vtime.Time) {
+func (k *Worker) wake(now vtime.Time) {
 	if k.awake {
 		return
 	}
 	k.awake = true
-	k.timer.Set(now.Add(k.w.cost.host.of(hostWake)))
+	k.timer.Set(now.Add(k.model.Of(Wake)))
 }
 
 // Run is the worker's thread: it ends what was in service and begins the next.
-func (k *worker) Run(now vtime.Time, _ uint64) {
+func (k *Worker) Run(now vtime.Time, _ uint64) {
 	if !k.awake { // a held completion came due
 		k.complete(now)
 		k.sleep(now)
@@ -110,10 +137,10 @@ func (k *worker) Run(now vtime.Time, _ uint64) {
 }
 
 // end finishes the packet in service.
-func (k *worker) end(now vtime.Time) {
+func (k *Worker) end(now vtime.Time) {
 	switch k.serving {
 	case serveTX:
-		k.w.sent(now, &k.out)
+		k.owner.Sent(now, k.pair.Index(), &k.out)
 	case serveRX:
 		k.deliver(now)
 	}
@@ -122,31 +149,31 @@ func (k *worker) end(now vtime.Time) {
 
 // begin takes a packet of the direction whose turn it is. It returns false if
 // there was none; the turn has then passed to the other direction.
-func (k *worker) begin(now vtime.Time) bool {
+func (k *Worker) begin(now vtime.Time) bool {
 	if k.turn == netdev.DirTX {
 		return k.beginTX(now)
 	}
-	a := k.in.peek()
+	a := k.in.Peek()
 	if a == nil || k.spent() {
 		k.pass(netdev.DirTX)
 		return false
 	}
-	k.in.pop()
+	k.in.Pop()
 	k.cur, k.serving = a, serveRX
 	k.packets++
-	k.bytes += len(a.frame())
-	k.occupy(now, k.w.cost.host.of(hostRx))
+	k.bytes += len(a.Frame())
+	k.occupy(now, k.model.Of(Rx))
 	return true
 }
 
-func (k *worker) beginTX(now vtime.Time) bool {
+func (k *Worker) beginTX(now vtime.Time) bool {
 	tx := k.pair.TX
 	budget := netdev.Budget{Packets: 1}
 	if k.spent() {
 		budget.Packets = -1
 	}
 	work, call, err := tx.Poll(now, budget)
-	k.w.broken(err)
+	k.owner.Broken(err)
 	k.call(now, netdev.DirTX, call)
 	if k.serving == serveTX {
 		return true
@@ -162,82 +189,82 @@ func (k *worker) beginTX(now vtime.Time) bool {
 }
 
 // spent reports whether the direction used up its weight.
-func (k *worker) spent() bool { return k.packets >= weightPackets || k.bytes >= weightBytes }
+func (k *Worker) spent() bool { return k.packets >= weightPackets || k.bytes >= weightBytes }
 
-func (k *worker) pass(to netdev.Dir) { k.turn, k.packets, k.bytes = to, 0, 0 }
+func (k *Worker) pass(to netdev.Dir) { k.turn, k.packets, k.bytes = to, 0, 0 }
 
 // idle reports whether neither direction has anything to do now.
-func (k *worker) idle(now vtime.Time) bool {
-	return k.in.peek() == nil && k.pair.TX.Next(now) > now
+func (k *Worker) idle(now vtime.Time) bool {
+	return k.in.Peek() == nil && k.pair.TX.Next(now) > now
 }
 
 // sleep lets the thread wait, with a timer for completions that are held.
-func (k *worker) sleep(now vtime.Time) {
+func (k *Worker) sleep(now vtime.Time) {
 	k.awake = false
 	k.turn, k.packets, k.bytes = netdev.DirTX, 0, 0
 	k.timer.Set(min(k.pair.TX.Next(now), k.pair.RX.Next(now)))
 }
 
 // complete publishes what has come due while the thread slept.
-func (k *worker) complete(now vtime.Time) {
+func (k *Worker) complete(now vtime.Time) {
 	_, call, err := k.pair.TX.Poll(now, netdev.Budget{Packets: -1})
-	k.w.broken(err)
+	k.owner.Broken(err)
 	k.call(now, netdev.DirTX, call)
 	k.poll(now)
 }
 
 // deliver puts the packet in service into the guest's ring.
-func (k *worker) deliver(now vtime.Time) {
+func (k *Worker) deliver(now vtime.Time) {
 	a := k.cur
 	k.cur = nil
-	var h virtio.NetHdr
-	h.Flags = virtio.HdrDataValid
-	k.pair.RX.Deliver(now, &h, a.frame())
+	k.pair.RX.Deliver(now, &a.Hdr, a.Frame())
 	k.poll(now)
-	k.w.acked(now, a)
+	k.owner.Delivered(now, a)
 }
 
-func (k *worker) poll(now vtime.Time) {
+func (k *Worker) poll(now vtime.Time) {
 	_, call, err := k.pair.RX.Poll(now, netdev.Budget{})
-	k.w.broken(err)
+	k.owner.Broken(err)
 	k.call(now, netdev.DirRX, call)
 }
 
 // call interrupts the guest if the device asks for it.
-func (k *worker) call(now vtime.Time, dir netdev.Dir, c netdev.Call) {
+func (k *Worker) call(now vtime.Time, dir netdev.Dir, c netdev.Call) {
 	if !c.Needed {
 		return
 	}
-	k.debt += k.w.cost.host.of(hostCall)
+	k.debt += k.model.Of(Call)
 	k.pair.CallResult(now, dir, nil)
-	k.w.interrupt(now, k.pair.Index(), dir)
+	k.owner.Interrupt(now, k.pair.Index(), dir)
 }
 
 // occupy makes the CPU busy for d, and for what it owes.
-func (k *worker) occupy(now vtime.Time, d time.Duration) {
+func (k *Worker) occupy(now vtime.Time, d time.Duration) {
 	d += k.debt
 	k.debt = 0
-	k.busy += d
+	k.Busy += d
 	k.free = now.Add(d)
 }
 
 // Send takes a packet of the guest into service: it is done, and on the wire,
 // when the worker's CPU has dealt with it.
-func (k *worker) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.Token) (vtime.Time, netdev.SendResult) {
+func (k *Worker) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.Token) (vtime.Time, netdev.SendResult) {
 	o := &k.out
-	o.len = 0
+	o.Len = 0
 	for _, b := range iov {
-		o.len += len(b)
+		o.Len += len(b)
 	}
-	o.started, o.gso = now, 0
-	o.rule = k.w.rec.rule(k.pair.Index())
-	k.w.identify(o, h, iov[0])
+	o.Started, o.GSO, o.Flow = now, 0, -1
+	if h.GSOType != virtio.GSONone {
+		o.GSO = int32(h.GSOSize)
+	}
+	k.owner.Taken(now, k.pair.Index(), o, h, iov)
 	k.serving = serveTX
 	k.packets++
-	k.bytes += o.len
-	k.occupy(now, k.w.cost.host.tx(o.len+hdrTrailer))
+	k.bytes += o.Len
+	k.occupy(now, k.model.TX(o.Len+hdrTrailer))
 	return k.free, netdev.Sent
 }
 
 // Flush does nothing: a packet leaves when its service ends.
-func (k *worker) Flush(vtime.Time) {}
+func (k *Worker) Flush(vtime.Time) {}
