@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/vnetbench/vnetbench/guest/qdisc"
 	"github.com/vnetbench/vnetbench/guest/sim"
 	"github.com/vnetbench/vnetbench/guest/tcp"
 	"github.com/vnetbench/vnetbench/guest/vcpu"
@@ -96,7 +97,13 @@ func newConn(w *world, id int) (*conn, error) {
 		cfg.MaxPacingRate = uint64(k.f.Pacing)
 		cfg.Pacing = tcp.PacingNeeded
 	}
-	var err error
+	spec, err := qdisc.ParseSpec(w.s.Qdisc)
+	if err != nil {
+		return nil, fmt.Errorf("qdisc: %w", err)
+	}
+	if spec.Kind == qdisc.FQ {
+		cfg.Pacing = tcp.PacingFQ // it has seen the SYN (fq_enqueue, v4.13)
+	}
 	if k.sock, err = tcp.NewSock(int32(id), cfg, w, &w.pool); err != nil {
 		return nil, fmt.Errorf("flow %d: %w", id, err)
 	}
