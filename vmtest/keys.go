@@ -90,6 +90,7 @@ var keys = []Key{
 	number32("receiver.mtu", "MTU of the receiver's device, which its MSS option comes from; 0: the sender's", 0, 65535, func(s *Scenario) *int { return &s.Receiver.MTU }),
 	onOff("receiver.gro", "packets reach the receiver's TCP whole", func(s *Scenario) *bool { return &s.Receiver.GRO }),
 	text("receiver.kernel", "release whose receiver rules hold; empty: the sender's", func(s *Scenario) *string { return &s.Receiver.Kernel }),
+	oneOf("receiver.kind", "model, or kernel: a second guest of its own (uml)", func(s *Scenario) *string { return &s.Receiver.Kind }, ReceiverModel, ReceiverKernel),
 	oneOf("trace.at", "where packets are recorded: qdisc, driver, device or host", func(s *Scenario) *string { return &s.Trace.At }, "qdisc", "driver", "device", "host"),
 	onOff("trace.rules", "a column more in traces of the simulated guest: the rule that gave each packet its length", func(s *Scenario) *bool { return &s.Trace.Rules }),
 	pattern("sysctl.NAME", "a TCP sysctl by its name, such as sysctl.tcp_limit_output_bytes (the prefix may be left out)"),

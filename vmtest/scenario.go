@@ -148,7 +148,14 @@ type ReceiverConfig struct {
 	MTU    int    `json:"mtu"`    // of its device; 0: the sender's
 	GRO    bool   `json:"gro"`    // a GSO packet reaches TCP whole
 	Kernel string `json:"kernel"` // whose ACK rules; "": the sender's
+	Kind   string `json:"kind"`   // ReceiverModel or ReceiverKernel
 }
+
+// Kinds of receivers.
+const (
+	ReceiverModel  = "model"  // hostnet/link's
+	ReceiverKernel = "kernel" // a second guest with a kernel of its own
+)
 
 // TraceConfig says where packets are recorded.
 type TraceConfig struct {
@@ -171,7 +178,7 @@ func Default() Scenario {
 		Topology: TopologyVirtio, Router: RouterConfig{Forward: "noqueue", Reverse: "noqueue"},
 		Host:     HostConfig{Model: "calibrated"},
 		Link:     LinkConfig{Delay: 2 * time.Microsecond},
-		Receiver: ReceiverConfig{Rmem: 6 << 20, GRO: true},
+		Receiver: ReceiverConfig{Rmem: 6 << 20, GRO: true, Kind: ReceiverModel},
 		Trace:    TraceConfig{At: "device"},
 	}
 }

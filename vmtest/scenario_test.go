@@ -22,7 +22,7 @@ func TestSetAndGetEveryKey(t *testing.T) {
 		"nic.tso_max_size": "524280", "policy": "hold:packets=4,time=20us", "host": "med2", "host.wake": "3µs",
 		"host.tx_base": "2µs", "host.tx_per_kb": "100ns", "host.rx": "800ns", "link.rate": "10G", "link.delay": "2µs",
 		"link.queue": "1M", "link.loss": "0.01", "receiver.rmem": "32M", "receiver.gro": "off", "receiver.mtu": "9000",
-		"receiver.kernel": "6.12", "trace.at": "host", "trace.rules": "on",
+		"receiver.kernel": "6.12", "receiver.kind": "kernel", "trace.at": "host", "trace.rules": "on",
 	}
 	for _, k := range vmtest.Keys() {
 		if strings.Contains(k.Name, "NAME") || strings.Contains(k.Name, "KEY") {

@@ -75,6 +75,8 @@ func checkModelled(s *vmtest.Scenario) error {
 		return fmt.Errorf("receiver.gro: off; a tap passes packets on whole; use tso=off,gso=off, or --guest sim")
 	case s.Receiver.Kernel != "":
 		return fmt.Errorf("receiver.kernel: %q; the receiver is this machine's kernel; use --guest sim", s.Receiver.Kernel)
+	case s.Receiver.Kind != d.Receiver.Kind:
+		return fmt.Errorf("receiver.kind: %q; the receiver is this machine's kernel; use --guest uml", s.Receiver.Kind)
 	case s.Trace.At != d.Trace.At:
 		return fmt.Errorf("trace.at: %q; the packets of a real guest are seen at the device", s.Trace.At)
 	}

@@ -59,6 +59,9 @@ type world struct {
 }
 
 func newWorld(s vmtest.Scenario, scale map[string]float64, trace io.Writer) (*world, error) {
+	if s.Receiver.Kind == vmtest.ReceiverKernel {
+		return nil, fmt.Errorf("receiver.kind: %q; the simulated guest's receiver is a model; use --guest uml", s.Receiver.Kind)
+	}
 	applied, err := s.Applied()
 	if err != nil {
 		return nil, err

@@ -222,10 +222,17 @@ func (k *Worker) deliver(now vtime.Time) {
 	k.owner.Delivered(now, a)
 }
 
+// poll publishes what was delivered. A queue that has run out of buffers asks for
+// a kick.
 func (k *Worker) poll(now vtime.Time) {
-	_, call, err := k.pair.RX.Poll(now, netdev.Budget{})
-	k.owner.Broken(err)
-	k.call(now, netdev.DirRX, call)
+	for more := true; more; more = k.pair.RX.Rearm() {
+		_, call, err := k.pair.RX.Poll(now, netdev.Budget{})
+		k.owner.Broken(err)
+		k.call(now, netdev.DirRX, call)
+		if err != nil {
+			return
+		}
+	}
 }
 
 // call interrupts the guest if the device asks for it.
