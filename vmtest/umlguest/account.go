@@ -1,0 +1,205 @@
+package umlguest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vnetbench/vnetbench/guest/vcpu"
+	"github.com/vnetbench/vnetbench/virtio/netdev"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// snapshot is every counter of the world at one time.
+type snapshot struct {
+	at       vtime.Time
+	tx, rx   []netdev.Stats
+	ctrl     netdev.Stats
+	busy     time.Duration // of the workers
+	received []int64       // by flow
+}
+
+func (w *world) snapshot(now vtime.Time) snapshot {
+	s := snapshot{at: now, ctrl: w.sender.dev.dev.Ctrl().Snapshot()}
+	for i, k := range w.sender.dev.workers {
+		p := w.sender.dev.dev.Pair(i)
+		s.tx, s.rx = append(s.tx, p.TX.Snapshot()), append(s.rx, p.RX.Snapshot())
+		s.busy += k.Busy
+	}
+	for i := range w.flows {
+		s.received = append(s.received, w.received(i))
+	}
+	return s
+}
+
+// received is the payload of a flow that arrived in order, and that was
+// acknowledged by a receiving guest.
+func (w *world) received(flow int) int64 {
+	if w.receiver == nil {
+		return w.net.Received(flow)
+	}
+	return max(int64(w.flows[flow].acked)-1, 0)
+}
+
+// outcome turns the marks into a Run. It can be had of a run that was cut short.
+func (w *world) outcome(k Kernel) *vmtest.Run {
+	if len(w.marks) == 0 {
+		w.marks = append(w.marks, w.snapshot(w.cal.at))
+	}
+	from, to := &w.marks[0], &w.marks[len(w.marks)-1]
+	t, _ := vcpu.TableByName(w.s.GuestCPU)
+	exit, irq := float64(t.Picos(vcpu.OpKick))/1000, float64(t.Picos(vcpu.OpIRQ))/1000
+	r := &vmtest.Run{
+		Kernel: w.s.Kernel, KernelVersion: k.Version, Release: w.s.Release, Remedies: w.s.Remedies,
+		Policy: w.s.Policy, QueuePairs: w.s.QueuePairs, Write: int64(w.s.Write), MSS: w.s.EffectiveMSS(),
+		DurationNs: int64(to.at.Sub(from.at)), GuestCounters: w.guestCounters(), CostOffset: map[string]float64{},
+		Sizes: w.rec.sizes(), Series: w.series(), Warnings: w.warnings(),
+	}
+	if r.Release == "" {
+		r.Release = vmtest.ReleaseNAPI // what virtio_net does since v5.3
+	}
+	w.queues(r, from, to, exit, irq)
+	host := vmtest.PerMB(float64(to.busy-from.busy), r.Totals.Bytes)
+	r.Totals.HostNsPerMB = &host
+	w.addFlows(r, from, to)
+	hash := w.rec.hash.Hex()
+	r.TraceHash = &hash
+	return r
+}
+
+func (w *world) queues(r *vmtest.Run, from, to *snapshot, exit, irq float64) {
+	var tx, rx netdev.Stats
+	for i := range to.rx {
+		a, b := to.rx[i], to.tx[i]
+		a.Sub(&from.rx[i])
+		b.Sub(&from.tx[i])
+		rx.Merge(&a)
+		tx.Merge(&b)
+		r.Queues = append(r.Queues, vmtest.NewQueue(i, netdev.DirRX, &a, exit, irq), vmtest.NewQueue(i, netdev.DirTX, &b, exit, irq))
+	}
+	ctrl := to.ctrl
+	ctrl.Sub(&from.ctrl)
+	r.Queues = append(r.Queues, vmtest.NewQueue(0, netdev.DirCtrl, &ctrl, exit, irq))
+	r.Totals = vmtest.NewTotals(&tx, &rx, exit, irq)
+}
+
+func (w *world) addFlows(r *vmtest.Run, from, to *snapshot) {
+	r.Flows = []vmtest.Flow{}
+	seconds := to.at.Sub(from.at).Seconds()
+	warm, end := w.said("warm"), w.said("end")
+	for i := range w.flows {
+		got := to.received[i] - from.received[i]
+		f := vmtest.Flow{Flow: i, Queue: w.flows[i].queue, Bytes: got,
+			Cwnd: end[i]["cwnd"], CwndLast: end[i]["cwnd_last"], RTTus: float64(end[i]["rtt_us"]),
+			Retrans: end[i]["retrans"] - warm[i]["retrans"]}
+		if written, ok := end[i]["written"]; ok {
+			f.SentBytes = &written
+		}
+		received := to.received[i]
+		f.RecvBytes = &received
+		if seconds > 0 {
+			f.GoodputBps = float64(got) * 8 / seconds
+		}
+		if p, ok := end[i]["pacing"]; ok && p > 0 {
+			rate := float64(p) * 8
+			f.PacingBps = &rate
+		}
+		r.Totals.GoodputBps += f.GoodputBps
+		r.Flows = append(r.Flows, f)
+	}
+}
+
+// said is what the guest's program printed of its flows at a point of the run.
+func (w *world) said(when string) []map[string]int64 {
+	out := make([]map[string]int64, len(w.flows))
+	for i := range out {
+		out[i] = map[string]int64{}
+	}
+	for _, line := range w.sender.vm.console.said("flow") {
+		words := strings.Fields(line)
+		if len(words) < 2 || words[1] != when {
+			continue
+		}
+		i, err := strconv.Atoi(words[0])
+		if err != nil || i < 0 || i >= len(out) {
+			continue
+		}
+		for _, word := range words[2:] {
+			name, v, _ := strings.Cut(word, "=")
+			if n, err := strconv.ParseUint(v, 10, 64); err == nil && n < 1<<63 {
+				out[i][name] = int64(n)
+			}
+		}
+	}
+	return out
+}
+
+// guestCounters are what the guest's TCP counted in the measured time, as
+// /proc/net/netstat and snmp name it; counters that did not move are left out.
+func (w *world) guestCounters() map[string]float64 {
+	out := counters(w.sender.vm.console.said("end"))
+	for name, v := range counters(w.sender.vm.console.said("warm")) {
+		out[name] -= v
+	}
+	for name, v := range out {
+		if v == 0 || name == "RtoAlgorithm" || name == "RtoMin" || name == "RtoMax" || name == "MaxConn" || name == "CurrEstab" {
+			delete(out, name)
+		}
+	}
+	return out
+}
+
+// counters reads pairs of lines, of names and of values, of the TCP tables.
+func counters(lines []string) map[string]float64 {
+	out := map[string]float64{}
+	for i := 0; i+1 < len(lines); i++ {
+		names, values := strings.Fields(lines[i]), strings.Fields(lines[i+1])
+		if len(names) < 2 || len(names) != len(values) || names[0] != values[0] || names[0] != "TcpExt:" && names[0] != "Tcp:" {
+			continue
+		}
+		for j := 1; j < len(names); j++ {
+			if v, err := strconv.ParseFloat(values[j], 64); err == nil {
+				out[names[j]] = v
+			}
+		}
+		i++
+	}
+	return out
+}
+
+func (w *world) series() []vmtest.Sample {
+	out := []vmtest.Sample{}
+	for i := 1; i < len(w.marks); i++ {
+		out = append(out, sample(&w.marks[i-1], &w.marks[i]))
+	}
+	return out
+}
+
+func sample(from, to *snapshot) vmtest.Sample {
+	s := vmtest.Sample{TNs: int64(to.at.Sub(base))}
+	for i := range to.tx {
+		s.Bytes += int64(to.tx[i].PayloadBytes - from.tx[i].PayloadBytes)
+		s.Packets += int64(to.tx[i].DataPackets - from.tx[i].DataPackets)
+		s.Kicks += int64(to.tx[i].Kicks - from.tx[i].Kicks)
+		s.TxCalls += int64(to.tx[i].Calls - from.tx[i].Calls)
+		s.RxCalls += int64(to.rx[i].Calls - from.rx[i].Calls)
+	}
+	return s
+}
+
+// warnings say what of the scenario was modelled, and how.
+func (w *world) warnings() []string {
+	out := []string{"the guest computes in no virtual time: exits, interrupts and softirqs cost it nothing; host and link are models"}
+	if d := think(&w.s, w.s.Flow(0)); w.s.Flow(0).Think == 0 && d > 0 {
+		out = append(out, fmt.Sprintf("its CPU is represented by a pause of %v after each write: guest.work, and the system call and copy of %s", d, w.s.GuestCPU))
+	}
+	if w.s.CPUs() > 1 {
+		out = append(out, "the guest has one CPU; flows go to queues by hash")
+	}
+	if w.sender.vm != nil && w.sender.vm.random {
+		out = append(out, "not deterministic: personality(2) was refused, and the guest's memory lies at random addresses")
+	}
+	return out
+}

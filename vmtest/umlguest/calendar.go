@@ -1,0 +1,107 @@
+package umlguest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/vnetbench/vnetbench/guest/sim"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// calendar is virtual time of several guests and of what lies between them: the
+// simulator's loop, and beside its events those that the guests ask for. One
+// goroutine, on a thread of its own, runs all of it. At any time at most one guest
+// runs; the others wait.
+type calendar struct {
+	loop     sim.Loop
+	at       vtime.Time // now
+	clients  []*client
+	ctx      context.Context
+	patience time.Duration // of the watchdog, in wall time
+	fail     error         // the first thing that must not happen
+	done     bool          // the run is over
+	rounds   uint64
+}
+
+// run lets time pass until done, or until the guests have switched themselves
+// off. It begins with all guests running at time 0, as they do when they boot.
+func (k *calendar) run() error {
+	for _, c := range k.clients {
+		if err := c.serve(); err != nil {
+			return k.finish(err)
+		}
+	}
+	for !k.done {
+		if k.rounds++; k.rounds%256 == 0 && k.ctx.Err() != nil {
+			return k.ctx.Err()
+		}
+		if err := k.round(); err != nil {
+			return k.finish(err)
+		}
+		if k.fail != nil {
+			return k.fail
+		}
+	}
+	return nil
+}
+
+// finish takes the end of a guest that switched itself off for no error.
+func (k *calendar) finish(err error) error {
+	if errors.Is(err, io.EOF) {
+		k.done = true
+		return nil
+	}
+	return err
+}
+
+// round runs what is first: an event of the loop, or a guest. What is due at the
+// same time as a guest goes before it.
+func (k *calendar) round() error {
+	event := k.loop.Next()
+	c := k.first()
+	switch {
+	case event == vtime.Never && c.request == vtime.Never:
+		return c.fail(ErrStuck, "every guest waits, and neither a guest nor the device has an event to come")
+	case event <= c.request:
+		k.at = event
+		k.loop.Step()
+		return nil
+	}
+	k.at = c.request
+	return c.run(c.request, min(event, k.others(c)))
+}
+
+// first is the guest that wants to run first, of equals the one that was started
+// first.
+func (k *calendar) first() *client {
+	best := k.clients[0]
+	for _, c := range k.clients[1:] {
+		if c.request < best.request {
+			best = c
+		}
+	}
+	return best
+}
+
+// others is when the first of the other guests wants to run.
+func (k *calendar) others(but *client) vtime.Time {
+	t := vtime.Never
+	for _, c := range k.clients {
+		if c != but {
+			t = min(t, c.request)
+		}
+	}
+	return t
+}
+
+// horizon is how far a guest that runs may go on its own.
+func (k *calendar) horizon(c *client) vtime.Time { return min(k.loop.Next(), k.others(c)) }
+
+// broken keeps the first error of an event.
+func (k *calendar) broken(err error) {
+	if err != nil && k.fail == nil {
+		k.fail = err
+	}
+}

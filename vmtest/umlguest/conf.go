@@ -1,0 +1,168 @@
+package umlguest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vnetbench/vnetbench/guest/vcpu"
+	"github.com/vnetbench/vnetbench/virtio/frame"
+	"github.com/vnetbench/vnetbench/vmtest"
+)
+
+// Ports: that of the receiver, and that of flow 0, with the others' behind it.
+const (
+	peerPort  = 5001
+	firstPort = 20000
+)
+
+var (
+	senderMAC = frame.MAC{0x52, 0x54, 0x00, 0x12, 0x34, 0x56}
+	peerMAC   = frame.MAC{0x52, 0x54, 0x00, 0x12, 0x34, 0x01}
+)
+
+// ends are the addresses of the two ends, by IP version.
+var ends = map[int]struct {
+	sender, peer         frame.Addr
+	senderText, peerText string
+	prefix               int
+}{
+	4: {frame.V4([4]byte{192, 0, 2, 1}), frame.V4([4]byte{192, 0, 2, 2}), "192.0.2.1", "192.0.2.2", 24},
+	6: {frame.Addr{0x20, 0x01, 0x0d, 0xb8, 15: 1}, frame.Addr{0x20, 0x01, 0x0d, 0xb8, 15: 2}, "2001:db8::1", "2001:db8::2", 64},
+}
+
+// senderConf is the scenario in the words of the guest's program, a line each.
+// It depends on nothing but what the scenario asks of the guest.
+func senderConf(s *vmtest.Scenario) string {
+	var b strings.Builder
+	e := ends[s.IP]
+	writeSysctls(&b, sysctls(s))
+	fmt.Fprintf(&b, "mtu eth0 %d\n", s.MTU)
+	if s.QueuePairs > 1 {
+		fmt.Fprintf(&b, "channels eth0 %d\n", s.QueuePairs)
+	}
+	fmt.Fprintf(&b, "tso eth0 %d\ngso eth0 %d\n", bit(s.TSO), bit(s.TSO || s.GSO))
+	d := vmtest.Default()
+	if size := min(s.GSOMaxSize, s.NIC.TSOMaxSize); size != d.GSOMaxSize {
+		fmt.Fprintf(&b, "gso_max_size eth0 %d\n", size)
+	}
+	if s.GSOMaxSegs != d.GSOMaxSegs {
+		fmt.Fprintf(&b, "gso_max_segs eth0 %d\n", s.GSOMaxSegs)
+	}
+	fmt.Fprintf(&b, "addr eth0 %s %d\nup lo\nup eth0\n", e.senderText, e.prefix)
+	if s.Qdisc == "noqueue" {
+		fmt.Fprintf(&b, "qdisc eth0 noqueue\n")
+	}
+	fmt.Fprintf(&b, "neigh eth0 %s %s\n", e.peerText, macText(peerMAC))
+	fmt.Fprintf(&b, "base %d %d %d\n", int64(base), s.WarmUp, s.Duration)
+	for i := range s.Flows {
+		f := s.Flow(i)
+		fmt.Fprintf(&b, "flow %s %d %s %d %s %d %d %d %d %d %d %d %d %d %d\n", e.peerText, peerPort, e.senderText, firstPort+i,
+			f.CC, int64(f.Start), int64(f.Write), int64(think(s, f)), int64(f.Total), int64(f.Pacing),
+			bit(f.NoDelay), bit(s.More), s.MSS, int64(s.PreGap), int64(s.PreGap2))
+	}
+	return b.String()
+}
+
+func writeSysctls(b *strings.Builder, set map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		fmt.Fprintf(b, "sysctl %s %s\n", name, set[name])
+	}
+}
+
+// receiverConf is the configuration of a guest that receives: a program that
+// reads what comes, as far as the scenario's largest receive buffer.
+func receiverConf(s *vmtest.Scenario) string {
+	var b strings.Builder
+	e := ends[s.IP]
+	set := sysctls(s)
+	set["net/core/default_qdisc"] = "pfifo_fast"
+	if _, ok := s.Sysctl["tcp_rmem"]; !ok {
+		set["net/ipv4/tcp_rmem"] = fmt.Sprintf("4096 131072 %d", s.Receiver.Rmem)
+	}
+	writeSysctls(&b, set)
+	mtu := s.MTU
+	if s.Receiver.MTU > 0 {
+		mtu = s.Receiver.MTU
+	}
+	fmt.Fprintf(&b, "mtu eth0 %d\naddr eth0 %s %d\nup lo\nup eth0\n", mtu, e.peerText, e.prefix)
+	fmt.Fprintf(&b, "neigh eth0 %s %s\nsink %s %d\n", e.senderText, macText(senderMAC), e.peerText, peerPort)
+	return b.String()
+}
+
+func macText(m frame.MAC) string {
+	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5])
+}
+
+func bit(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// sysctls are the scenario's, the queueing discipline, and some of our own: no
+// packets that the scenario knows nothing of, and nothing remembered from one
+// connection for the next.
+func sysctls(s *vmtest.Scenario) map[string]string {
+	set := map[string]string{
+		"net/core/default_qdisc":         "pfifo_fast",
+		"net/ipv4/tcp_no_metrics_save":   "1",
+		"net/ipv6/conf/all/accept_dad":   "0",
+		"net/ipv6/conf/eth0/accept_dad":  "0",
+		"net/ipv6/conf/eth0/accept_ra":   "0",
+		"net/ipv6/conf/all/disable_ipv6": "0",
+	}
+	if s.IP == 4 {
+		set["net/ipv6/conf/all/disable_ipv6"] = "1"
+	}
+	if s.Qdisc != "noqueue" {
+		set["net/core/default_qdisc"] = s.Qdisc
+	}
+	for name, v := range s.Sysctl {
+		set[sysctlPath(name)] = v
+	}
+	return set
+}
+
+func sysctlPath(name string) string {
+	switch {
+	case strings.Contains(name, "/"):
+		return name
+	case strings.HasPrefix(name, "tcp_"):
+		return "net/ipv4/" + name
+	}
+	return "net/core/" + name
+}
+
+// think is how long a flow pauses after a write. A guest in virtual time computes
+// for nothing, so that what the scenario's program and its CPU would take for a
+// write is made a pause too, unless the scenario says itself how long it pauses.
+func think(s *vmtest.Scenario, f vmtest.FlowConfig) time.Duration {
+	if f.Think > 0 {
+		return f.Think
+	}
+	return s.Work + writeCost(s, int64(f.Write))
+}
+
+// writeCost is the CPU time of one write by the scenario's cost table, as far as
+// it is known before: the system call, its copy, and the queueing of the data.
+func writeCost(s *vmtest.Scenario, n int64) time.Duration {
+	t, err := vcpu.TableByName(s.GuestCPU)
+	if err != nil {
+		return 0
+	}
+	picos := t.Picos(vcpu.OpSyscall) + n*t.Picos(vcpu.OpCopyByte)
+	return time.Duration(picos / 1000)
+}
+
+// memoryFor is the guest's memory in MB. TCP takes its limits from it, and only
+// what is touched counts.
+func memoryFor(s *vmtest.Scenario) int {
+	if s.Flows > 64 || s.Receiver.Rmem > 16<<20 {
+		return 3072
+	}
+	return 1024
+}

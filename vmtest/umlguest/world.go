@@ -1,0 +1,267 @@
+package umlguest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/vnetbench/vnetbench/guest/tcp"
+	"github.com/vnetbench/vnetbench/vhost/osio"
+	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/frame"
+	"github.com/vnetbench/vnetbench/virtio/netdev"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/internal/host"
+)
+
+// world is everything of one run: the calendar, the guest that sends, its device
+// with a worker for each pair, and the network behind. It has one goroutine.
+type world struct {
+	s      vmtest.Scenario // with remedies applied
+	cal    calendar
+	model  host.Model
+	rec    *recorder
+	dir    string
+	sender *client
+	flows  []flowState
+
+	net      *host.Network // with modelled receivers
+	receiver *receiver     // with a receiving guest
+
+	marks    []snapshot // at the times of mark
+	progress func(vmtest.Progress)
+}
+
+// flowState is what the world knows of a flow from its packets.
+type flowState struct {
+	iss     uint32 // the sender's
+	peerISS uint32 // the receiver's
+	acked   uint32 // by a receiving guest, relative
+	hash    uint32 // of the direction that sends
+	queue   int    // transmit queue of its last packet
+	known   bool
+}
+
+// base is when flows start, in virtual time since the guests' boot: a time that
+// no boot reaches, so that a run does not depend on how long it takes.
+const base = vtime.Time(time.Second)
+
+// patience is the watchdog's, in wall time: a guest that runs and says nothing
+// for so long has hung.
+const patience = 30 * time.Second
+
+// bootPatience bounds the start of a kernel.
+const bootPatience = 20 * time.Second
+
+func newWorld(ctx context.Context, s vmtest.Scenario, o *vmtest.Options) (*world, error) {
+	w := &world{s: s, progress: o.Progress}
+	w.cal.ctx, w.cal.patience = ctx, patience
+	var err error
+	if w.model, err = host.NewModel(s.Host); err != nil {
+		return nil, err
+	}
+	if w.rec, err = newRecorder(&s, o.Trace); err != nil {
+		return nil, err
+	}
+	w.sender = &client{cal: &w.cal, name: "guest sender", time: -1, request: vtime.Never}
+	if err := w.newDevice(); err != nil {
+		return nil, err
+	}
+	w.cal.clients = []*client{w.sender}
+	w.flows = make([]flowState, s.Flows)
+	if s.Receiver.Kind == vmtest.ReceiverKernel {
+		return w, w.newReceiver()
+	}
+	return w, w.newNetwork()
+}
+
+func (w *world) newDevice() error {
+	policy, err := netdev.ParsePolicy(w.s.Policy)
+	if err != nil {
+		return fmt.Errorf("policy: %w", err)
+	}
+	dev, err := netdev.New(netdev.Config{
+		QueuePairs: w.s.QueuePairs, Features: offered(&w.s), MTU: uint16(w.s.MTU), Policy: policy, MAC: senderMAC,
+		TSOMaxSize: int(max(w.s.NIC.TSOMaxSize, 65536)),
+	})
+	if err != nil {
+		return err
+	}
+	w.sender.dev = newSession(w.sender, dev)
+	for i := range w.s.QueuePairs {
+		w.sender.dev.workers = append(w.sender.dev.workers, host.NewWorker(&w.cal.loop, w, &w.model, dev.Pair(i)))
+	}
+	return nil
+}
+
+// offered is what the device offers.
+func offered(s *vmtest.Scenario) virtio.Features {
+	f := netdev.DefaultFeatures &^ virtio.FeatureMTU
+	if !s.Ring.EventIdx {
+		f &^= virtio.FeatureEventIdx
+	}
+	if !s.Ring.Indirect {
+		f &^= virtio.FeatureIndirectDesc
+	}
+	if s.QueuePairs == 1 {
+		f &^= virtio.FeatureMQ
+	}
+	return f
+}
+
+func (w *world) newNetwork() error {
+	k, err := tcp.Release(modelled(w.s.Kernel))
+	if err != nil {
+		return err
+	}
+	if v, ok := w.s.Sysctl["tcp_rmem"]; ok {
+		if err := k.Sysctl.Set("tcp_rmem", v); err != nil {
+			return err
+		}
+	}
+	s := w.s
+	s.Kernel = modelled(s.Kernel)
+	e := ends[w.s.IP]
+	cfg := host.Config{Scenario: &s, Loop: &w.cal.loop, Ends: w, Rmem: int64(k.Sysctl.Rmem[1]),
+		Headers: frame.TCPSpec{SrcMAC: peerMAC, DstMAC: senderMAC, Src: e.peer, Dst: e.sender, SrcPort: peerPort}}
+	for i := range w.s.Flows {
+		cfg.Flows = append(cfg.Flows, host.Flow{Port: uint16(firstPort + i)})
+		key := frame.FlowKey{Src: e.sender, Dst: e.peer, SrcPort: uint16(firstPort + i), DstPort: peerPort, Proto: frame.ProtoTCP}
+		w.flows[i].hash = key.Hash()
+	}
+	w.net, err = host.NewNetwork(cfg)
+	return err
+}
+
+// boot starts the guests. It fails if one does not come as far as its clock.
+func (w *world) boot(k, far Kernel, o *vmtest.Options) error {
+	var err error
+	if w.dir, err = runDir(); err != nil {
+		return err
+	}
+	var params []string
+	switch w.s.Release {
+	case vmtest.ReleaseOrphan:
+		params = append(params, "virtio_net.napi_tx=0")
+	case vmtest.ReleaseNAPI:
+		params = append(params, "virtio_net.napi_tx=1")
+	}
+	if err := w.start(w.sender, k, senderConf(&w.s), params, o); err != nil || w.receiver == nil {
+		return err
+	}
+	return w.start(w.receiver.c, far, receiverConf(&w.s), nil, o)
+}
+
+// start starts one guest, with files of its own.
+func (w *world) start(c *client, k Kernel, conf string, params []string, o *vmtest.Options) error {
+	dir := filepath.Join(w.dir, strings.TrimPrefix(c.name, "guest "))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	initrd, err := writeInitramfs(filepath.Join(dir, "initrd"), k.Init, conf)
+	if err != nil {
+		return err
+	}
+	return w.connect(c, machineConfig{kernel: k.Path, shim: k.Shim, initrd: initrd, dir: dir, memMB: memoryFor(&w.s), seed: w.s.Seed,
+		clock: filepath.Join(dir, "clock"), device: filepath.Join(dir, "net"), params: params, console: &console{to: o.Log}})
+}
+
+// connect starts a guest and takes the connection of its clock. That of its device
+// comes while it runs.
+func (w *world) connect(c *client, cfg machineConfig) error {
+	clock, err := openDoor(cfg.clock)
+	if err != nil {
+		return err
+	}
+	defer clock.close()
+	device, err := openDoor(cfg.device)
+	if err != nil {
+		return err
+	}
+	if c.vm, err = startMachine(cfg); err != nil {
+		device.close()
+		return err
+	}
+	if c.time, err = clock.accept(c.vm, bootPatience); err != nil {
+		device.close()
+		return err
+	}
+	c.dev.fd, c.dev.door = device.fd, &device // readable when the guest connects
+	return nil
+}
+
+// mark is a time at which all counters are read.
+type mark struct {
+	w   *world
+	end bool // of the measured time
+}
+
+// Run reads the counters.
+func (m *mark) Run(now vtime.Time, _ uint64) {
+	w := m.w
+	w.marks = append(w.marks, w.snapshot(now))
+	if w.progress != nil {
+		w.progress(vmtest.Progress{Phase: "measure", Done: now.Sub(base), Total: w.s.WarmUp + w.s.Duration})
+	}
+	if len(w.marks) == 1 {
+		w.rec.lens = w.rec.lens[:0]
+	}
+	if m.end {
+		w.rec.over = true
+	}
+}
+
+// seriesPoints is how many samples a run's time series has.
+const seriesPoints = 20
+
+// schedule sets the marks: the start of the measured time, and its parts.
+func (w *world) schedule() {
+	start := base.Add(w.s.WarmUp)
+	w.cal.loop.At(start, &mark{w: w}, 0)
+	if w.s.Duration == 0 {
+		return
+	}
+	for i := 1; i <= seriesPoints; i++ {
+		w.cal.loop.At(start.Add(w.s.Duration*time.Duration(i)/seriesPoints), &mark{w, i == seriesPoints}, 0)
+	}
+}
+
+// run is the run from the guests' boot to their end.
+func (w *world) run() error {
+	w.schedule()
+	err := w.cal.run()
+	if said := w.sender.vm.console.said("error"); len(said) > 0 {
+		return errors.Join(fmt.Errorf("%s: %w: %s", w.sender.name, ErrEnded, said[0]), err)
+	}
+	if err != nil {
+		return err
+	}
+	if len(w.sender.vm.console.said("done")) == 0 {
+		return w.sender.fail(ErrEnded, "%s before the scenario was over", w.sender.vm.state())
+	}
+	if !w.rec.over {
+		w.marks = append(w.marks, w.snapshot(w.cal.at))
+	}
+	return nil
+}
+
+// close ends the guests and removes what they had.
+func (w *world) close() error {
+	for _, c := range w.cal.clients {
+		if c.vm != nil {
+			c.vm.kill()
+		}
+		c.dev.close()
+		osio.Close(c.time)
+	}
+	var err error
+	if w.dir != "" {
+		err = os.RemoveAll(w.dir)
+	}
+	return errors.Join(err, w.rec.close())
+}
