@@ -264,10 +264,11 @@ func (p *Plan) dropRemedied() {
 }
 
 // Fit adapts the plan to a guest with real kernels. Kernels that the command
-// line did not name become the guest's default one, with each release of skbs
-// that the plan has (both, where the command line named the kernel alone), and
-// remedies that no unpatched kernel can have go. A named plan's durations, which
-// are made for virtual time, become ones for real time. Notes says what was
+// line did not name become the guest's default one, or, in virtual time, those of
+// the plan that the guest has; with each release of skbs that the plan has (both,
+// where the command line named the kernel alone), and remedies that no unpatched
+// kernel can have go. A named plan's durations, which are made for virtual time,
+// become ones for real time where the guest runs in that. Notes says what was
 // changed.
 func (p *Plan) Fit(g Guest) {
 	have := g.Kernels()
@@ -276,8 +277,14 @@ func (p *Plan) Fit(g Guest) {
 	}
 	kernels := p.kernels()
 	if !p.fixed["kernel"] {
-		p.Notes = append(p.Notes, fmt.Sprintf("kernel %s: the guest runs %s instead", strings.Join(kernels, ", "), have[0]))
-		kernels = have[:1]
+		runs := have[:1]
+		if both := common(kernels, have); g.Name() == "uml" && len(both) > 0 {
+			runs = both
+		}
+		if len(runs) != len(kernels) || runs[0] != kernels[0] {
+			p.Notes = append(p.Notes, fmt.Sprintf("kernel %s: the guest runs %s instead", strings.Join(kernels, ", "), strings.Join(runs, ", ")))
+		}
+		kernels = runs
 	}
 	var out []Variant
 	var dropped []string
@@ -295,7 +302,20 @@ func (p *Plan) Fit(g Guest) {
 	if len(dropped) > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("left out: no unpatched kernel has the remedy %s", strings.Join(unique(dropped), ", ")))
 	}
-	p.fitTime()
+	if g.Name() != "uml" {
+		p.fitTime()
+	}
+}
+
+// common returns what is in both lists, in the order of the first.
+func common(a, b []string) []string {
+	var out []string
+	for _, s := range a {
+		if contains(b, s) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // Times of a run in real time, which has boots and schedulers in it.

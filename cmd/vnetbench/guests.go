@@ -8,6 +8,7 @@ import (
 	"github.com/vnetbench/vnetbench/vmtest"
 	"github.com/vnetbench/vnetbench/vmtest/qemuguest"
 	"github.com/vnetbench/vnetbench/vmtest/simguest"
+	"github.com/vnetbench/vnetbench/vmtest/umlguest"
 )
 
 // guests returns what makes guests of the kind asked for.
@@ -18,6 +19,12 @@ func (c *runCmd) guests() (func() vmtest.Guest, error) {
 		}
 		return func() vmtest.Guest { return simguest.New(simguest.Config{}) }, nil
 	}
+	if c.Guest == "uml" {
+		if c.GuestProgram != "" {
+			return nil, errors.New("--guest-program: the sender of a guest in virtual time is its own; add --guest qemu")
+		}
+		return func() vmtest.Guest { return umlguest.New(umlguest.Config{}) }, nil
+	}
 	cfg := qemuguest.Config{Program: c.GuestProgram}
 	return func() vmtest.Guest { return qemuguest.New(cfg) }, nil
 }
@@ -25,6 +32,7 @@ func (c *runCmd) guests() (func() vmtest.Guest, error) {
 // environmentErrors are causes that lie in the machine, not in a run.
 var environmentErrors = []error{
 	qemuguest.ErrEmulator, qemuguest.ErrKernel, qemuguest.ErrNamespace, qemuguest.ErrGuestProgram,
+	umlguest.ErrKernel, umlguest.ErrBuild, umlguest.ErrCompiler, umlguest.ErrStart,
 	tap.ErrNoDriver, tap.ErrPermission, tap.ErrBusy, tap.ErrKind, tap.ErrConfig,
 	vhost.ErrBusy, vhost.ErrPathTooLong, vhost.ErrNotSocket, vhost.ErrConfig,
 }

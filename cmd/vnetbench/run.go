@@ -18,17 +18,17 @@ import (
 // runCmd runs the plan of a scenario on one kind of guest.
 type runCmd struct {
 	Scenario     string   `arg:"" optional:"" default:"mq-small-packets" help:"A named scenario (see list), or a TOML file: a path with a / or .toml."`
-	Guest        string   `enum:"sim,qemu" default:"sim" help:"Kind of guest: sim (simulated) or qemu (a real Linux)."`
+	Guest        string   `enum:"sim,uml,qemu" default:"sim" help:"Kind of guest: sim (simulated), uml (a real Linux in virtual time) or qemu (a real Linux)."`
 	Set          []string `sep:"none" placeholder:"KEY=VALUE" help:"Set a key of the scenario (see list --keys); a comma list of values makes several runs. May be repeated."`
 	Format       string   `enum:"text,json," default:"" help:"text or json (default: text, or json if --out ends in .json)."`
 	Out          string   `placeholder:"FILE" help:"Write the result there and not to standard output."`
 	Trace        string   `placeholder:"FILE" help:"Write the packets there; with several runs to FILE.LABEL."`
 	Seed         *uint64  `placeholder:"N" help:"Seed of every random choice, like --set seed=N."`
-	Kernel       string   `placeholder:"K" help:"Kernel, like --set kernel=K: a named release; for qemu 6.1, 6.12 or VMLINUZ[:MODULES]."`
+	Kernel       string   `placeholder:"K" help:"Kernel, like --set kernel=K: a named release; for qemu 6.1, 6.12 or VMLINUZ[:MODULES]; for uml 6.1, 6.12 or PATH."`
 	Explain      bool     `help:"Print the costs and the kernel switches of the runs, and where each is from."`
 	Vary         bool     `default:"true" negatable:"" help:"Try the conclusions with each assumed cost halved and doubled."`
 	GuestProgram string   `placeholder:"FILE" help:"For qemu: a static binary to run in the guest instead of the sender."`
-	Console      string   `placeholder:"FILE" help:"For qemu: write the guest's console there."`
+	Console      string   `placeholder:"FILE" help:"For qemu and uml: write the guest's console there."`
 }
 
 // Run is the command: everything that can be refused is refused before the
