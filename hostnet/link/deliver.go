@@ -14,7 +14,8 @@ const growLen = 128
 const (
 	compressDelay = time.Millisecond
 	compressMax   = 44
-	dupThreshold  = 3 // duplicate ACKs that are never put off
+	dupThreshold  = 3                      // duplicate ACKs that are never put off
+	compressSlack = 100 * time.Microsecond // tcp_comp_sack_slack_ns
 )
 
 // before reports whether sequence number a is before b.
@@ -160,16 +161,24 @@ func (r *Receiver) duplicate(now vtime.Time, d Range) {
 }
 
 // outOfOrder keeps a packet that comes ahead of a gap, and answers with a
-// duplicate ACK, or puts it off if several went already (tcp_data_queue_ofo and
-// __tcp_ack_snd_check, v6.1).
+// duplicate ACK, or puts it off if several went already and acknowledgements are
+// not quick (tcp_data_queue_ofo and __tcp_ack_snd_check, v6.1).
 func (r *Receiver) outOfOrder(now vtime.Time, s *Segment, d Range) {
 	r.Stats.OutOfOrder++
 	r.insert(d)
 	r.ack.scheduled = true
 	r.grow(s)
+	if quick := r.ack.quick > 0 || r.ack.now; quick && r.locked && r.cfg.Rules.BacklogDefer {
+		r.deferred = true
+		return
+	} else if quick {
+		r.Stats.DupAcks++
+		r.sendAck(now)
+		return
+	}
 	if r.cfg.Rules.CompressSACK && r.dupacks >= dupThreshold {
 		if r.sackAt == vtime.Never {
-			r.sackAt = now.Add(compressDelay)
+			r.sackAt = now.Add(r.compressFor())
 		}
 		r.Stats.Compressed++
 		if r.dupacks++; r.dupacks < dupThreshold+compressMax {
@@ -182,6 +191,20 @@ func (r *Receiver) outOfOrder(now vtime.Time, s *Segment, d Range) {
 	r.Stats.DupAcks++
 	r.sendAck(now)
 }
+
+// compressFor is how long a duplicate ACK may be put off: a twentieth of the round
+// trip, and at most a millisecond (__tcp_ack_snd_check, v6.1). The timer then has
+// some slack, which it uses up if nothing else interrupts.
+func (r *Receiver) compressFor() time.Duration {
+	if r.rtt == 0 {
+		return compressDelay
+	}
+	return min(r.rtt/20, compressDelay) + compressSlack
+}
+
+// SetRTT says what round trip the receiver measured in the handshake. Without it
+// duplicate ACKs are put off for a millisecond.
+func (r *Receiver) SetRTT(rtt time.Duration) { r.rtt = rtt }
 
 // insert merges a run into the out-of-order list and remembers the result as
 // the freshest.

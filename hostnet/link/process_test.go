@@ -144,3 +144,29 @@ func TestBufferFull(t *testing.T) {
 		t.Errorf("%d bytes fit in a buffer of 6 MiB, %d packets were refused", used, r.Stats.Overrun)
 	}
 }
+
+// Packets ahead of a gap are answered at once as long as acknowledgements are
+// quick, also after the third; then they are put off by a twentieth of the round
+// trip and the timer's slack (seen in a real 6.1.192).
+func TestDuplicateAcksPutOff(t *testing.T) {
+	r := newProcess(t, 6, 1)
+	r.SetRTT(10 * time.Millisecond)
+	r.Receive(0, gso(1, 2))
+	pops(r)
+	seq, quick := uint32(1+2*2896), 0
+	for ; ; quick++ {
+		at := vtime.Time(quick) * vtime.Time(time.Microsecond)
+		r.Receive(at, &link.Segment{Seq: seq, Len: 100, TSVal: 1, TrueSize: 868})
+		seq += 100
+		if len(pops(r)) > 0 {
+			continue
+		}
+		if d := r.Next().Sub(at); d != 600*time.Microsecond {
+			t.Errorf("it waits %v, want a twentieth of 10 ms and 100 us", d)
+		}
+		break
+	}
+	if quick < 16 {
+		t.Errorf("only %d duplicate acknowledgements went at once, want the 16 quick ones and 3", quick)
+	}
+}

@@ -180,6 +180,8 @@ type Receiver struct {
 	done    int      // backlog entries that were processed
 	spliced int      // and those before which nothing is merged
 
+	rtt time.Duration // of the handshake; 0 if not known
+
 	ack     ackState
 	readAt  vtime.Time
 	sackAt  vtime.Time // end of SACK compression

@@ -54,7 +54,8 @@ type endpoint struct {
 	ready bool  // on the program's list
 	eof   bool  // the program has seen the end
 
-	accepted bool // the program has accepted the connection
+	accepted bool       // the program has accepted the connection
+	asked    vtime.Time // when the SYN came
 }
 
 func newCable(w *world) (*cable, error) {

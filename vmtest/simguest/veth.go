@@ -295,10 +295,12 @@ func (l *vethLower) count(s *snapshot) {
 func (c *cable) reach(now vtime.Time, p *skb.SKB) {
 	e := c.ends[p.Flow]
 	if p.Flags&skb.SYN != 0 {
+		e.asked = now
 		c.accept(now, e.k)
 		return
 	}
 	if p.Len == 0 && p.Flags&skb.FIN == 0 {
+		e.rcv.SetRTT(now.Sub(e.asked))
 		c.w.sink.wake(e) // the ACK of the handshake: there is one to accept
 		return
 	}
