@@ -100,7 +100,7 @@ func (w *world) input(now vtime.Time, b []byte) {
 	}
 	k.sock.Input(tcp.Ack{
 		Ack: uint32(in.Ack), Wnd: uint32(in.Window) << w.cable.wscale, Sacks: w.borrow(sacks[:opt.NSACK]),
-		TSVal: opt.TSVal, TSEcr: opt.TSEcr, ECE: in.Flags&skb.ECE != 0,
+		TSVal: opt.TSVal, TSEcr: max(opt.TSEcr, 1) - 1, ECE: in.Flags&skb.ECE != 0,
 	})
 	k.cwnd.add(k.sock.Cwnd())
 	k.settle()

@@ -305,7 +305,7 @@ func (c *cable) reach(now vtime.Time, p *skb.SKB) {
 		return
 	}
 	s := link.Segment{
-		Seq: p.Seq, Len: p.Len, MSS: p.GSOSize, TSVal: tsMillis(now),
+		Seq: p.Seq, Len: p.Len, MSS: p.GSOSize, TSVal: tsMillis(p.Born),
 		PSH: p.Flags&skb.PSH != 0, FIN: p.Flags&skb.FIN != 0, CWR: p.Flags&skb.CWR != 0,
 		TrueSize: p.TrueSize, Frags: int32(p.NFrags),
 	}
