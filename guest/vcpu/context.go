@@ -39,6 +39,14 @@ func (c *CPU) Within(class Class, t Task) {
 	c.class, c.bhOff = was, off
 }
 
+// Break runs all interrupts and softirqs that wait inside the process that runs,
+// the most urgent first.
+func (c *CPU) Break() {
+	for class, ok := c.pick(); ok && class < Process; class, ok = c.pick() {
+		c.Within(class, c.queues[class].pop())
+	}
+}
+
 // PostFirst queues a task in front of all others of its class: a process that has
 // not given up the CPU.
 func (c *CPU) PostFirst(class Class, t Task) { c.queues[class].pushFirst(t) }

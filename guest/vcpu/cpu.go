@@ -204,6 +204,9 @@ func (c *CPU) WaitUntil(t vtime.Time) time.Duration {
 	return d
 }
 
+// Idle reports whether no task runs or waits.
+func (c *CPU) Idle() bool { return !c.running && c.idle() }
+
 func (c *CPU) idle() bool {
 	_, ok := c.pick()
 	return !ok

@@ -134,6 +134,10 @@ func (t *Table) Programmed(now, at vtime.Time) vtime.Time {
 	return now.Add(time.Duration(max(at-t.Reading(now), timerMin)) + 1)
 }
 
+// ClockInProcess reports whether reading the clock takes time in process context,
+// and there only.
+func (t *Table) ClockInProcess() bool { return t.clockInProcess }
+
 // timerMin is the least time that a timer of ARCH=um is programmed for, in
 // nanoseconds (TIMER_MIN_DELTA, arch/um/kernel/time.c, v6.1 and v6.12).
 const timerMin = 500

@@ -67,11 +67,11 @@ func (s *TCPSpec) optionsLen() int {
 	if s.HasWScale {
 		n += 4
 	}
-	if s.SACKPermitted {
+	switch {
+	case s.Timestamps:
+		n += 12 // with room for the permission in front
+	case s.SACKPermitted:
 		n += 4
-	}
-	if s.Timestamps {
-		n += 12
 	}
 	if k := len(s.sackBlocks()); k > 0 {
 		n += 4 + 8*k
@@ -161,17 +161,24 @@ func appendTCP(dst []byte, s *TCPSpec) []byte {
 	return appendOptions(dst, s)
 }
 
-// appendOptions writes the options, each padded to 4 bytes in front.
+// appendOptions writes the options, each padded to 4 bytes in front. As in Linux
+// the permission of SACK takes the place of a timestamp's padding.
 func appendOptions(dst []byte, s *TCPSpec) []byte {
 	if s.MSS != 0 {
 		dst = append(dst, optMSS, 4)
 		dst = be.AppendUint16(dst, s.MSS)
 	}
-	if s.SACKPermitted {
-		dst = append(dst, optNop, optNop, optSACKOK, 2)
+	switch {
+	case s.SACKPermitted:
+		if !s.Timestamps {
+			dst = append(dst, optNop, optNop)
+		}
+		dst = append(dst, optSACKOK, 2)
+	case s.Timestamps:
+		dst = append(dst, optNop, optNop)
 	}
 	if s.Timestamps {
-		dst = append(dst, optNop, optNop, optTimestamp, 10)
+		dst = append(dst, optTimestamp, 10)
 		dst = be.AppendUint32(dst, s.TSVal)
 		dst = be.AppendUint32(dst, s.TSEcr)
 	}

@@ -256,7 +256,7 @@ func TestOptions(t *testing.T) {
 	s.MSS, s.SACKPermitted, s.HasWScale, s.WScale, s.Flags = 1460, true, true, 7, frame.TCPSyn
 	f = frame.AppendTCP(nil, &s)
 	frame.ParseOptions(frame.TCP(f[34:]).Options(), &o)
-	if o.MSS != 1460 || !o.SACKPermitted || !o.HasWScale || o.WScale != 7 || len(f) != 34+20+24 {
+	if o.MSS != 1460 || !o.SACKPermitted || !o.HasWScale || o.WScale != 7 || len(f) != 34+20+20 {
 		t.Errorf("SYN of %d bytes: %+v", len(f), o)
 	}
 	for _, bad := range []string{"02", "0204", "020305", "0200", "08020000", "050a00", "0501", "0303"} {

@@ -33,7 +33,7 @@ type cable struct {
 	ends     []*endpoint
 	arriving inbound // on their way to the receivers
 	acks     host.Queue
-	ackTimer sim.Timer
+	peer     *peer // the guest that receives, if it is not the sender's; else nil
 	free     []*host.Inbound
 	spec     frame.TCPSpec
 	sacks    [link.MaxSACK]frame.SACKBlock
@@ -73,9 +73,11 @@ func newCable(w *world) (*cable, error) {
 	for c.wscale = 0; 65535<<c.wscale < int64(s.Receiver.Rmem) && c.wscale < 14; c.wscale++ {
 	}
 	c.arriving.timer = w.loop.NewTimer(c, 0)
-	c.ackTimer = w.loop.NewTimer(c, 1)
 	c.spec = frame.TCPSpec{SrcMAC: hostMAC, DstMAC: guestMAC, Src: hostAddr[s.IP], Dst: guestAddr[s.IP],
 		SrcPort: serverPort, Timestamps: true}
+	if w.ce != nil && w.soft == nil {
+		c.peer = newPeer(c)
+	}
 	for _, k := range w.conns {
 		e, err := c.newEndpoint(k)
 		if err != nil {
@@ -101,9 +103,9 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 		ISS: 1, MSS: int32(s.EffectiveMSS()), InitialWindow: c.window(), WindowScale: c.wscale,
 		WindowMax: max(uint32(s.Receiver.Rmem/2), c.window()), QuickWindow: quick, Rules: rules,
 	}
-	if c.w.soft != nil {
+	if c.w.ce != nil {
 		cfg.Process = true
-		cfg.Buffer = link.BufferConfig{Size: uint32(c.w.kernel.Sysctl.Rmem[1]), Measured: major*1000+minor >= 6006}
+		cfg.Buffer = link.BufferConfig{Size: c.buffer(), Measured: major*1000+minor >= 6006}
 		c.w.deferAck = rules.BacklogDefer
 	}
 	if (c.cut || c.queue > 0) && s.Receiver.GRO {
@@ -119,6 +121,15 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 		e.tick = c.w.newTimer(e, 0)
 	}
 	return e, nil
+}
+
+// buffer is the receive buffer: the first one if the scenario sets it, and it then
+// stays; else the largest, to which it would grow.
+func (c *cable) buffer() uint32 {
+	if _, set := c.w.s.Sysctl["tcp_rmem"]; set || c.w.soft != nil {
+		return uint32(c.w.kernel.Sysctl.Rmem[1])
+	}
+	return uint32(c.w.s.Receiver.Rmem)
 }
 
 // window is what the receiver offers at first: half its first buffer in whole
@@ -208,6 +219,9 @@ func (c *cable) crossCut(now vtime.Time, o *host.Outgoing, whole link.Segment, h
 }
 
 func (c *cable) cross(now vtime.Time, flow int32, s *link.Segment, bytes int64) {
+	if c.peer != nil {
+		s.TrueSize, s.Frags = receivedSize(s.Len)
+	}
 	if _, at, fate := c.out.Send(now, bytes); fate == link.Arrives {
 		c.arriving.push(arrival{at, flow, *s})
 	}
@@ -223,24 +237,22 @@ func (c *cable) Run(now vtime.Time, arg uint64) {
 				c.accept(now, e.k)
 				continue
 			}
+			if c.peer != nil {
+				c.peer.arrive(now, a)
+				continue
+			}
 			e.rcv.Receive(now, &a.seg)
 			e.drain(now)
 		}
 		c.arriving.rearm()
+		if c.peer != nil {
+			c.peer.next(now)
+		}
 		return
 	}
-	for a := c.acks.Peek(); a != nil && a.At <= now; a = c.acks.Peek() {
-		c.acks.Pop()
-		pair := c.w.dev.SteerRX(c.w.conns[a.Flow].hash)
-		c.w.workers[pair].Arrive(now, a)
-	}
-	c.rearmAcks()
-}
-
-func (c *cable) rearmAcks() {
-	if a := c.acks.Peek(); a != nil {
-		c.ackTimer.Set(a.At)
-	}
+	a := c.acks.Pop()
+	pair := c.w.dev.SteerRX(c.w.conns[a.Flow].hash)
+	c.w.workers[pair].Arrive(now, a)
 }
 
 // Run is the receiver's timer.

@@ -86,7 +86,12 @@ func (e *clockEvent) first() vtime.Time {
 // Run is the hardware's time: the CPU takes the interrupt when it can.
 func (e *clockEvent) Run(now vtime.Time, _ uint64) {
 	c := e.w.cpus[0]
-	e.w.soft.idle = c.Waiting(vcpu.Process) == 0
+	if c.hold != nil && !c.Running() {
+		c.hold.wait(now) // devices first
+	}
+	if e.w.soft != nil {
+		e.w.soft.idle = c.Waiting(vcpu.Process) == 0
+	}
 	c.post(now, vcpu.IRQ, (*timerIRQ)(e))
 }
 
@@ -120,7 +125,9 @@ func (t *timerIRQ) Run(c *vcpu.CPU) {
 	e.inside = false
 	e.next = e.first()
 	e.event.Set(c.Table().Programmed(c.Now(), e.next))
-	e.w.soft.irqExit(c)
+	if e.w.soft != nil {
+		e.w.soft.irqExit(c)
+	}
 }
 
 // lateDue reports whether a timer that expires in the softirq must do so.

@@ -127,7 +127,7 @@ func newConn(w *world, id int) (*conn, error) {
 // startOf is when a flow's program starts.
 func (w *world) startOf(k *conn) vtime.Time {
 	at := vtime.Time(k.f.Start)
-	if w.soft != nil {
+	if w.ce != nil {
 		at += vtime.Time(w.s.ClockPhase)
 	}
 	return at

@@ -20,7 +20,10 @@ type connectTask struct{ *conn }
 // Run sends the SYN. The program sleeps until the connection is established.
 func (k *connectTask) Run(c *vcpu.CPU) {
 	c.Charge(vcpu.OpSyscall, 1)
-	k.synAt = c.Now()
+	if k.w.ce != nil {
+		c.ReadClock() // for the first sequence number (secure_tcp_seq, v6.1)
+	}
+	k.synAt = k.w.Now()
 	k.synWait = max(2*k.synWait, synRetry)
 	k.alarm.Set(k.synAt.Add(k.synWait))
 	c.Charge(vcpu.OpTCPXmit, 1)
@@ -44,9 +47,9 @@ func (k *conn) synAck(wnd uint32, sack bool) {
 	}
 	k.open = true
 	k.alarm.Stop()
-	now := k.w.now()
+	rtt := int64(k.w.Now())/1000 - int64(k.synAt)/1000 // the clock is kept in whole microseconds
 	k.w.wake(k.cpu, &k.app)
-	k.sock.Established(tcp.Handshake{RTTUs: int64(now.Sub(k.synAt) / time.Microsecond), Window: wnd, SACK: sack})
+	k.sock.Established(tcp.Handshake{RTTUs: rtt, Window: wnd, SACK: sack})
 	k.w.Charge(vcpu.OpTCPXmit, 1)
 	k.control(1, 1, skb.ACK)
 	k.slept = true

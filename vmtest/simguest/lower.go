@@ -47,7 +47,7 @@ func (l virtioLower) answer(now vtime.Time, k *conn, ack uint32, f *frame.TCPSpe
 	}
 	p.At = at
 	c.acks.Push(p)
-	c.rearmAcks()
+	l.w.loop.At(at, c, 1) // its place among events of that time is that of its sending
 }
 
 func (l virtioLower) release() string { return releaseName(l.w.net.Config()) }

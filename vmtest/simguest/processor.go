@@ -12,6 +12,7 @@ type processor struct {
 	*vcpu.CPU
 	w     *world
 	timer sim.Timer
+	hold  *calendar // of a guest whose time an outside calendar moves; else nil
 }
 
 func newProcessor(w *world, id int) *processor {
@@ -28,8 +29,19 @@ func (p *processor) post(now vtime.Time, class vcpu.Class, t vcpu.Task) {
 	}
 }
 
+// interrupt queues the handler of a device's interrupt.
+func (p *processor) interrupt(now vtime.Time, t vcpu.Task) {
+	if p.hold == nil || !p.hold.late(now, t) {
+		p.post(now, vcpu.IRQ, t)
+	}
+}
+
 // Run is the CPU being free with work at hand.
 func (p *processor) Run(now vtime.Time, _ uint64) {
+	if p.hold != nil {
+		p.hold.run(now)
+		return
+	}
 	p.w.cur = p
 	p.Step(now)
 	p.timer.Set(p.Next())

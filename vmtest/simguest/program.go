@@ -13,6 +13,10 @@ const (
 	introBytes  = 1448
 )
 
+// sleepSlack is the timer slack of the program's sleeps: it asks for the least that
+// there is (PR_SET_TIMERSLACK), and the hardware is programmed for the end of it.
+const sleepSlack = time.Nanosecond
+
 // Run is one pass of the program: the test for the end, one write, and what
 // follows it.
 func (k *appTask) Run(c *vcpu.CPU) {
@@ -53,7 +57,7 @@ func (k *conn) ended(c *vcpu.CPU) bool {
 		k.left = introBytes
 		return false
 	}
-	if k.w.soft != nil && !k.timed {
+	if k.w.ce != nil && !k.timed {
 		k.timed = true
 		c.ReadClock() // the program times itself
 	}
@@ -113,7 +117,8 @@ func (k *conn) pause(c *vcpu.CPU) {
 		k.again(c)
 		return
 	}
-	k.alarm.Set(c.ReadClock().Add(d))
+	at := c.ReadClock().Add(d)
+	k.alarm.Window(at, at.Add(sleepSlack))
 }
 
 // introGap is the pause after the intro's current write.
@@ -139,7 +144,7 @@ func (k *conn) again(c *vcpu.CPU) {
 // finish is the program's end: where the program times itself it reads the clock
 // once more.
 func (k *conn) finish(c *vcpu.CPU) {
-	if k.w.soft != nil {
+	if k.w.ce != nil {
 		c.ReadClock()
 	}
 	k.close()

@@ -167,9 +167,9 @@ func (w *world) Run(now vtime.Time, arg uint64) {
 func (w *world) Interrupt(now vtime.Time, pair int, dir netdev.Dir) {
 	if dir == netdev.DirTX {
 		t := w.txqs[pair]
-		t.cpu.post(now, vcpu.IRQ, &t.irq)
+		t.cpu.interrupt(now, &t.irq)
 		return
 	}
 	r := w.rxqs[pair]
-	r.cpu.post(now, vcpu.IRQ, &r.irq)
+	r.cpu.interrupt(now, &r.irq)
 }

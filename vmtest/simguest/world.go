@@ -98,6 +98,10 @@ func (w *world) newLower() error {
 		return w.newVeth()
 	}
 	w.lower = virtioLower{w}
+	if w.cost.cpu.ClockInProcess() && len(w.cpus) == 1 {
+		w.ce = newClockEvent(w)
+		newCalendar(w.cpus[0])
+	}
 	for _, step := range []func() error{w.newDevice, w.newGuestNet, w.attach} {
 		if err := step(); err != nil {
 			return err

@@ -57,7 +57,6 @@ type Network struct {
 	ends     []*endpoint
 	arriving arrivals // on their way to the receivers
 	acks     Queue
-	ackTimer sim.Timer
 	free     *Inbound
 	sacks    [link.MaxSACK]frame.SACKBlock
 }
@@ -89,7 +88,6 @@ func NewNetwork(n Config) (*Network, error) {
 	for c.wscale = 0; 65535<<c.wscale < int64(s.Receiver.Rmem) && c.wscale < 14; c.wscale++ {
 	}
 	c.arriving.timer = n.Loop.NewTimer(c, 0)
-	c.ackTimer = n.Loop.NewTimer(c, 1)
 	for i := range n.Flows {
 		e, err := c.newEndpoint(i)
 		if err != nil {
@@ -219,17 +217,7 @@ func (c *Network) Run(now vtime.Time, arg uint64) {
 		c.arriving.rearm()
 		return
 	}
-	for a := c.acks.Peek(); a != nil && a.At <= now; a = c.acks.Peek() {
-		c.acks.Pop()
-		c.cfg.Ends.Arrive(now, a)
-	}
-	c.rearmAcks()
-}
-
-func (c *Network) rearmAcks() {
-	if a := c.acks.Peek(); a != nil {
-		c.ackTimer.Set(a.At)
-	}
+	c.cfg.Ends.Arrive(now, c.acks.Pop())
 }
 
 // Run is the receiver's timer.
@@ -298,7 +286,7 @@ func (c *Network) Return(now vtime.Time, flow int, ack uint32, f *frame.TCPSpec)
 	}
 	p.At = at
 	c.acks.Push(p)
-	c.rearmAcks()
+	c.cfg.Loop.At(at, c, 1) // its place among events of that time is that of its sending
 }
 
 func (c *Network) take() *Inbound {

@@ -102,20 +102,23 @@ func NewWorker(loop *sim.Loop, owner Owner, m *Model, p *netdev.Pair) *Worker {
 // Kick is the arrival of a notification for one of the pair's rings.
 func (k *Worker) Kick(now vtime.Time, dir netdev.Dir) {
 	k.pair.Kick(now, dir, 1)
-	k.wake(now)
+	k.wake(now, netdev.DirTX)
 }
 
 // Arrive queues a packet for the guest.
 func (k *Worker) Arrive(now vtime.Time, a *Inbound) {
 	k.in.Push(a)
-	k.wake(now)
+	k.wake(now, netdev.DirRX)
 }
 
-func (k *Worker) wake(now vtime.Time) {
+// wake wakes the thread; the direction that did it goes first, because works run
+// in the order in which they were queued (vhost_work_queue, drivers/vhost/vhost.c,
+// v6.1).
+func (k *Worker) wake(now vtime.Time, dir netdev.Dir) {
 	if k.awake {
 		return
 	}
-	k.awake = true
+	k.awake, k.turn = true, dir
 	k.timer.Set(now.Add(k.model.Of(Wake)))
 }
 
