@@ -1,6 +1,8 @@
 package simguest
 
 import (
+	"slices"
+
 	"github.com/vnetbench/vnetbench/guest/sim"
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/virtio"
@@ -50,10 +52,8 @@ func (p *peer) note(e *endpoint) {
 	if e == p.reading || e.eof || !e.rcv.Readable() {
 		return
 	}
-	for _, o := range p.ready {
-		if o == e {
-			return
-		}
+	if slices.Contains(p.ready, e) {
+		return
 	}
 	p.ready = append(p.ready, e)
 }

@@ -1,6 +1,8 @@
 package simguest
 
 import (
+	"slices"
+
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
@@ -129,10 +131,8 @@ func (s *softirqs) runExpired(now vtime.Time) {
 // schedule makes a queueing discipline go on in the transmit softirq
 // (__netif_schedule).
 func (s *softirqs) schedule(o outputter) {
-	for _, p := range s.outputs {
-		if p == o {
-			return
-		}
+	if slices.Contains(s.outputs, o) {
+		return
 	}
 	s.outputs = append(s.outputs, o)
 	s.raise(vecNetTx)

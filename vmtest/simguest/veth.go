@@ -44,13 +44,13 @@ const (
 // arrivals is the backlog of packets that were received and not yet looked at
 // (softnet_data, v6.1): a FIFO for each place, and the order of all.
 type arrivals struct {
-	skbs  skbList
+	skbs  skb.List
 	to    []place
 	first int
 }
 
 func (q *arrivals) push(p *skb.SKB, to place) {
-	q.skbs.push(p)
+	q.skbs.Push(p)
 	q.to = append(q.to, to)
 }
 
@@ -61,7 +61,7 @@ func (q *arrivals) pop() (*skb.SKB, place) {
 	if q.first == len(q.to) {
 		q.to, q.first = q.to[:0], 0
 	}
-	return q.skbs.pop(), to
+	return q.skbs.Pop(), to
 }
 
 // hop is an egress of the router.
@@ -205,12 +205,12 @@ const rxBudget = 320
 func (l *vethLower) receive(now vtime.Time) {
 	l.polling = true
 	q := &l.w.soft.backlog
-	for n := 0; q.skbs.n > 0 && n < rxBudget; n++ {
+	for n := 0; q.skbs.Len() > 0 && n < rxBudget; n++ {
 		p, to := q.pop()
 		l.arrive(now, p, to)
 	}
 	l.polling = false
-	if q.skbs.n > 0 {
+	if q.skbs.Len() > 0 {
 		l.w.soft.raise(vecNetRx)
 	}
 }
@@ -314,32 +314,4 @@ func (c *cable) reach(now vtime.Time, p *skb.SKB) {
 	if e.readable() {
 		c.w.sink.wake(e)
 	}
-}
-
-// skbList is a FIFO of packets, linked by Next. The zero value is empty.
-type skbList struct {
-	head, tail *skb.SKB
-	n          int
-}
-
-func (q *skbList) push(p *skb.SKB) {
-	p.Next = nil
-	if q.tail == nil {
-		q.head = p
-	} else {
-		q.tail.Next = p
-	}
-	q.tail = p
-	q.n++
-}
-
-// pop takes the first packet of a list that has one.
-func (q *skbList) pop() *skb.SKB {
-	p := q.head
-	if q.head = p.Next; q.head == nil {
-		q.tail = nil
-	}
-	p.Next = nil
-	q.n--
-	return p
 }
