@@ -196,7 +196,10 @@ func (w *world) warnings() []string {
 		out = append(out, fmt.Sprintf("its CPU is represented by a pause of %v after each write: guest.work, and the system call and copy of %s", d, w.s.GuestCPU))
 	}
 	if w.s.CPUs() > 1 {
-		out = append(out, "the guest has one CPU; flows go to queues by hash")
+		out = append(out, "the guest has one CPU, and flows go to queues by hash")
+	}
+	if w.s.GSOMaxSize > maxGSOSize && w.s.NIC.TSOMaxSize > maxGSOSize {
+		out = append(out, fmt.Sprintf("gso_max_size is %d: virtio_net allows no more, whatever the scenario says (%d)", maxGSOSize, w.s.GSOMaxSize))
 	}
 	if w.sender.vm != nil && w.sender.vm.random {
 		out = append(out, "not deterministic: personality(2) was refused, and the guest's memory lies at random addresses")

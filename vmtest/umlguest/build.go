@@ -29,7 +29,7 @@ type BuildProgress struct {
 }
 
 // compiledFiles is about how many steps a build prints.
-const compiledFiles = 1500
+const compiledFiles = 1250
 
 // BuildKernel builds a named kernel for user mode from the source package of the
 // distribution, with this package's configuration, and returns the path of the

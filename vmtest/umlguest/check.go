@@ -61,14 +61,10 @@ func checkMachine(s *vmtest.Scenario) error {
 	switch {
 	case s.Topology != vmtest.TopologyVirtio:
 		return fmt.Errorf("topology: %q; this guest has a virtio device; use --guest sim", s.Topology)
-	case s.VCPUs > 1:
-		return fmt.Errorf("vcpus: %d; a kernel in user mode has one CPU", s.VCPUs)
 	case s.Ring.Size != 256:
 		return fmt.Errorf("ring_size: %d; the driver of a kernel in user mode makes rings of 256 entries", s.Ring.Size)
 	case s.QueuePairs > 31:
 		return fmt.Errorf("queue_pairs: %d; the driver of a kernel in user mode takes 31", s.QueuePairs)
-	case s.GSOMaxSize > 65536 && s.NIC.TSOMaxSize > 65536:
-		return fmt.Errorf("gso_max_size: %d; virtio_net's limit is 65536", s.GSOMaxSize)
 	case s.HZ != 0 && s.HZ != 100:
 		return fmt.Errorf("hz: %d; these kernels have 100", s.HZ)
 	case s.MaxHeader != 0 && s.MaxHeader != 192:

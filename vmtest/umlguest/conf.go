@@ -45,7 +45,7 @@ func senderConf(s *vmtest.Scenario) string {
 	}
 	fmt.Fprintf(&b, "tso eth0 %d\ngso eth0 %d\n", bit(s.TSO), bit(s.TSO || s.GSO))
 	d := vmtest.Default()
-	if size := min(s.GSOMaxSize, s.NIC.TSOMaxSize); size != d.GSOMaxSize {
+	if size := gsoMaxSize(s); size != d.GSOMaxSize {
 		fmt.Fprintf(&b, "gso_max_size eth0 %d\n", size)
 	}
 	if s.GSOMaxSegs != d.GSOMaxSegs {
@@ -61,9 +61,28 @@ func senderConf(s *vmtest.Scenario) string {
 		f := s.Flow(i)
 		fmt.Fprintf(&b, "flow %s %d %s %d %s %d %d %d %d %d %d %d %d %d %d\n", e.peerText, peerPort, e.senderText, firstPort+i,
 			f.CC, int64(f.Start), int64(f.Write), int64(think(s, f)), int64(f.Total), int64(f.Pacing),
-			bit(f.NoDelay), bit(s.More), s.MSS, int64(s.PreGap), int64(s.PreGap2))
+			bit(f.NoDelay), bit(s.More), maxSegment(s), int64(s.PreGap), int64(s.PreGap2))
 	}
 	return b.String()
+}
+
+// maxGSOSize is what virtio_net allows: it sets no limit of its own, so that the
+// kernel's holds for devices without one (GSO_LEGACY_MAX_SIZE, v6.1).
+const maxGSOSize = 65536
+
+// gsoMaxSize is the largest packet that the guest's device takes.
+func gsoMaxSize(s *vmtest.Scenario) vmtest.Bytes {
+	return min(s.GSOMaxSize, s.NIC.TSOMaxSize, maxGSOSize)
+}
+
+// maxSegment is the socket option TCP_MAXSEG, which counts the timestamp option
+// too; 0 where the MTU gives the segment its size.
+func maxSegment(s *vmtest.Scenario) int {
+	t := *s
+	if t.MSS = 0; s.MSS == 0 || s.MSS == t.EffectiveMSS() {
+		return 0
+	}
+	return s.MSS + 12
 }
 
 func writeSysctls(b *strings.Builder, set map[string]string) {

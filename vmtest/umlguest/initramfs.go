@@ -10,10 +10,10 @@ import (
 
 // writeInitramfs writes the archive of a guest's root file system: the program
 // and its lines of configuration.
-func writeInitramfs(path, init, conf string) (string, error) {
+func writeInitramfs(path, init, conf string) error {
 	program, err := os.ReadFile(init)
 	if err != nil {
-		return "", fmt.Errorf("initramfs: %w", err)
+		return fmt.Errorf("initramfs: %w", err)
 	}
 	var buf bytes.Buffer
 	w := cpio.Newc.Writer(&buf)
@@ -23,10 +23,10 @@ func writeInitramfs(path, init, conf string) (string, error) {
 		file("init", program, 0o755), file("conf", []byte(conf), 0o644), cpio.TrailerRecord,
 	} {
 		if err := w.WriteRecord(r); err != nil {
-			return "", fmt.Errorf("initramfs: %w", err)
+			return fmt.Errorf("initramfs: %w", err)
 		}
 	}
-	return path, os.WriteFile(path, buf.Bytes(), 0o600)
+	return os.WriteFile(path, buf.Bytes(), 0o600)
 }
 
 func file(name string, data []byte, perm uint64) cpio.Record {

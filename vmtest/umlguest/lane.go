@@ -21,7 +21,8 @@ const wireExtra = 24
 // lane is one direction of the link between two guests: it carries whole frames.
 type lane struct {
 	link   *link.Link
-	cut    bool // packets cross segment by segment
+	cut    bool  // packets always cross segment by segment
+	limit  int64 // of the link's queue, bytes; 0: none
 	queue  host.Queue
 	timer  sim.Timer
 	arrive func(now vtime.Time, a *host.Inbound)
@@ -37,7 +38,7 @@ func newLanes(s *vmtest.Scenario, loop *sim.Loop) (out, back *lane, err error) {
 		return nil, nil, err
 	}
 	cfg.QueueBytes, cfg.Loss, cfg.Dice = int64(s.Link.Queue), s.Link.Loss, sim.NewRand(s.Seed, "link loss")
-	out = &lane{cut: s.Link.Loss > 0 || s.Link.Queue > 0 || !s.Receiver.GRO}
+	out = &lane{cut: s.Link.Loss > 0 || !s.Receiver.GRO, limit: int64(s.Link.Queue)}
 	if out.link, err = link.New(cfg); err != nil {
 		return nil, nil, err
 	}
@@ -63,8 +64,9 @@ func (x *lane) send(now vtime.Time, a *host.Inbound, o *host.Outgoing) {
 	if o.GSO > 0 {
 		segs = int64((int32(o.Payload()) + o.GSO - 1) / o.GSO)
 	}
-	if segs <= 1 || !x.cut {
-		x.cross(now, a, int64(o.Len)+(segs-1)*int64(o.Info.Payload)+segs*wireExtra)
+	bytes := int64(o.Len) + (segs-1)*int64(o.Info.Payload) + segs*wireExtra
+	if segs <= 1 || x.whole(now, bytes) {
+		x.cross(now, a, bytes)
 		return
 	}
 	if err := x.cutter.Reset(a.Big, &o.Info, int(o.GSO)); err != nil {
@@ -84,6 +86,16 @@ func (x *lane) send(now vtime.Time, a *host.Inbound, o *host.Outgoing) {
 		x.cross(now, p, int64(n)+wireExtra)
 	}
 	x.put(a)
+}
+
+// whole reports whether a packet may cross in one piece, since nothing of it is
+// lost: the receiver's GRO would make it whole again.
+func (x *lane) whole(now vtime.Time, bytes int64) bool {
+	if x.cut || x.limit == 0 {
+		return !x.cut
+	}
+	backlog, _ := x.link.Backlog(now)
+	return backlog+bytes <= x.limit
 }
 
 // room returns n bytes, those of b if it has as many.

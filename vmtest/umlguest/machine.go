@@ -32,21 +32,27 @@ type machine struct {
 type machineConfig struct {
 	kernel  string // executable
 	shim    string // preloaded
-	initrd  string
-	dir     string // for its files, removed by the caller
+	dir     string // where its files are
 	memMB   int
 	seed    uint64
-	clock   string // socket paths
-	device  string
 	params  []string // of the kernel
 	console *console
 }
 
-// args is the kernel's command line.
+// Names of the files in a machine's directory: the initramfs, and the sockets of
+// its clock and of its device.
+const (
+	initrdFile = "initrd"
+	clockFile  = "clock"
+	deviceFile = "net"
+)
+
+// args is the kernel's command line. The kernel mixes it into its random numbers,
+// so that nothing in it may differ from run to run: paths are relative.
 func (c *machineConfig) args() []string {
 	a := []string{
-		"mem=" + strconv.Itoa(c.memMB) + "M", "initrd=" + c.initrd, "con=null", "con0=null,fd:1", "quiet",
-		"uml_dir=" + c.dir, "umid=uml", "time-travel=ext:" + c.clock, "virtio_uml.device=" + c.device + ":1",
+		"mem=" + strconv.Itoa(c.memMB) + "M", "initrd=" + initrdFile, "con=null", "con0=null,fd:1", "quiet",
+		"uml_dir=.", "umid=uml", "time-travel=ext:" + clockFile, "virtio_uml.device=" + deviceFile + ":1",
 	}
 	return append(a, c.params...)
 }

@@ -150,8 +150,8 @@ func TestInitramfs(t *testing.T) {
 	if err := os.WriteFile(init, []byte("program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	path, err := writeInitramfs(filepath.Join(dir, "initrd"), init, "up eth0\n")
-	if err != nil {
+	path := filepath.Join(dir, "initrd")
+	if err := writeInitramfs(path, init, "up eth0\n"); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.Open(path)
@@ -210,7 +210,6 @@ func TestCheck(t *testing.T) {
 		{[]string{"kernel=6.2"}, `"6.2"; there are 6.12 and 6.1`},
 		{[]string{"tcp.grow=on"}, "--kernel PATH"},
 		{[]string{"ring_size=512"}, "ring_size: 512"},
-		{[]string{"vcpus=2"}, "one CPU"},
 		{[]string{"topology=veth"}, "topology"},
 		{[]string{"trace.at=driver"}, "trace.at"},
 		{[]string{"qdisc=tbf"}, "qdisc"},

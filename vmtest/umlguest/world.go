@@ -163,23 +163,22 @@ func (w *world) start(c *client, k Kernel, conf string, params []string, o *vmte
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	initrd, err := writeInitramfs(filepath.Join(dir, "initrd"), k.Init, conf)
-	if err != nil {
+	if err := writeInitramfs(filepath.Join(dir, initrdFile), k.Init, conf); err != nil {
 		return err
 	}
-	return w.connect(c, machineConfig{kernel: k.Path, shim: k.Shim, initrd: initrd, dir: dir, memMB: memoryFor(&w.s), seed: w.s.Seed,
-		clock: filepath.Join(dir, "clock"), device: filepath.Join(dir, "net"), params: params, console: &console{to: o.Log}})
+	return w.connect(c, machineConfig{kernel: k.Path, shim: k.Shim, dir: dir, memMB: memoryFor(&w.s), seed: w.s.Seed,
+		params: params, console: &console{to: o.Log}})
 }
 
 // connect starts a guest and takes the connection of its clock. That of its device
 // comes while it runs.
 func (w *world) connect(c *client, cfg machineConfig) error {
-	clock, err := openDoor(cfg.clock)
+	clock, err := openDoor(filepath.Join(cfg.dir, clockFile))
 	if err != nil {
 		return err
 	}
 	defer clock.close()
-	device, err := openDoor(cfg.device)
+	device, err := openDoor(filepath.Join(cfg.dir, deviceFile))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,224 @@
+package umlguest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/umlguest"
+)
+
+// kernel returns a named kernel, and skips the test if it is not built. With
+// CI=true that is a failure: the kernels are built before the tests.
+func kernel(t *testing.T, name string) string {
+	t.Helper()
+	_, err := umlguest.FindKernel(context.Background(), name)
+	switch {
+	case err == nil:
+		return name
+	case os.Getenv("CI") == "true" || !errors.Is(err, umlguest.ErrKernel):
+		t.Fatal(err)
+	}
+	t.Skipf("SKIPPED, no real kernel was tested: %v", err)
+	return ""
+}
+
+func scenario(t *testing.T, settings ...string) vmtest.Scenario {
+	t.Helper()
+	s := vmtest.Default()
+	s.WarmUp, s.Duration = time.Millisecond, 4*time.Millisecond
+	for _, text := range settings {
+		st, err := vmtest.ParseSetting(text)
+		if err == nil {
+			err = s.Set(st.Key, st.Value)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// run runs a scenario and returns its trace too.
+func run(t *testing.T, s vmtest.Scenario) (*vmtest.Run, string) {
+	t.Helper()
+	var trace bytes.Buffer
+	r, err := umlguest.New(umlguest.Config{}).Run(context.Background(), s, vmtest.Options{Trace: &trace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, trace.String()
+}
+
+// burden keeps a CPU busy until the test ends.
+func burden(t *testing.T) {
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	for range 2 {
+		go func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		}()
+	}
+}
+
+// The same scenario gives the same packets at the same nanoseconds, also beside
+// a busy CPU.
+func TestSameTrace(t *testing.T) {
+	for _, name := range umlguest.Named {
+		for _, c := range []struct {
+			name     string
+			settings []string
+		}{
+			{"model", nil},
+			{"guest", []string{"receiver.kind=kernel"}},
+			{"pairs", []string{"queue_pairs=2", "flows=4", "release=orphan", "receiver.kind=kernel"}},
+			{"bbr", []string{"cc=bbr", "link.rate=100M", "link.delay=1ms", "ip=6", "duration=40ms"}},
+			{"lossy", []string{"link.loss=0.01", "cc=reno", "receiver.kind=kernel"}},
+		} {
+			t.Run(name+"-"+c.name, func(t *testing.T) {
+				s := scenario(t, append(c.settings, "kernel="+kernel(t, name))...)
+				first, trace := run(t, s)
+				burden(t)
+				second, again := run(t, s)
+				if *first.TraceHash != *second.TraceHash || trace != again {
+					t.Errorf("hashes %s and %s of one scenario", *first.TraceHash, *second.TraceHash)
+				}
+				if first.Totals.Packets == 0 || strings.Count(trace, "\tack\t") == 0 {
+					t.Error("no packets, or no ACKs")
+				}
+			})
+		}
+	}
+}
+
+// Report 000 on real kernels behind virtio: the packet that the pacing rate allows
+// and a rest, in turn, until v6.10; afterwards no rest.
+func TestLeftover(t *testing.T) {
+	for name, want := range map[string][]int{"6.1": {49980, 14280}, "6.12": {49980}} {
+		t.Run(name, func(t *testing.T) {
+			p, err := vmtest.PlanByName("tso-leftover")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Set([]vmtest.Setting{{Key: "kernel", Value: kernel(t, name)}, {Key: "duration", Value: "60ms"}}); err != nil {
+				t.Fatal(err)
+			}
+			p.Fit(umlguest.New(umlguest.Config{}))
+			runs, err := p.Runs()
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(runs, func(r vmtest.PlannedRun) bool { return strings.Contains(r.Label, "mss1428") })
+			r, _ := run(t, runs[i].Scenario)
+			if len(r.Sizes) == 0 || !slices.Equal(r.Sizes[0].Lens, want) || r.Sizes[0].Times < 20 {
+				t.Errorf("sizes %+v, want %v again and again", r.Sizes, want)
+			}
+		})
+	}
+}
+
+// Every pair of a device sends, the driver asks for its pairs over the control
+// queue, and the queues' sums are the totals.
+func TestPairs(t *testing.T) {
+	r, _ := run(t, scenario(t, "kernel="+kernel(t, "6.12"), "queue_pairs=2", "flows=8"))
+	var packets int64
+	for _, q := range r.Queues {
+		if q.Dir != "tx" {
+			continue
+		}
+		packets += q.Packets
+		if q.Packets == 0 || q.Kicks == 0 {
+			t.Errorf("queue %d: %d packets, %d kicks", q.Queue, q.Packets, q.Kicks)
+		}
+	}
+	if packets < r.Totals.Packets {
+		t.Errorf("%d packets in queues, %d in all", packets, r.Totals.Packets)
+	}
+}
+
+// A run that its flows' bytes end is over when all have arrived.
+func TestBytes(t *testing.T) {
+	for _, kind := range []string{vmtest.ReceiverModel, vmtest.ReceiverKernel} {
+		s := scenario(t, "kernel="+kernel(t, "6.12"), "bytes=300000", "link.loss=0.02", "receiver.kind="+kind)
+		s.Duration, s.WarmUp = 0, 0
+		r, _ := run(t, s)
+		for _, f := range r.Flows {
+			if f.SentBytes == nil || *f.SentBytes != 300000 || *f.RecvBytes < 300000 {
+				t.Errorf("%s receiver, flow %d: wrote %v, %d arrived, want 300000", kind, f.Flow, f.SentBytes, *f.RecvBytes)
+			}
+		}
+	}
+}
+
+// A guest that cannot do what it is told says so, and nothing is left of it.
+func TestGuestError(t *testing.T) {
+	t.Setenv("TMPDIR", mustTempDir(t))
+	s := scenario(t, "kernel="+kernel(t, "6.12"))
+	s.Sysctl["tcp_no_such"] = "1"
+	_, err := umlguest.New(umlguest.Config{}).Run(context.Background(), s, vmtest.Options{})
+	if !errors.Is(err, umlguest.ErrEnded) || !strings.Contains(err.Error(), "tcp_no_such") {
+		t.Errorf("%v, want ErrEnded that names the sysctl", err)
+	}
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "*"))
+	if len(left) > 0 {
+		t.Errorf("files are left: %v", left)
+	}
+}
+
+// A run that is cut short gives what there is.
+func TestInterrupt(t *testing.T) {
+	s := scenario(t, "kernel="+kernel(t, "6.12"), "duration=1000s", "link.rate=1G")
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	start := time.Now()
+	r, err := umlguest.New(umlguest.Config{}).Run(ctx, s, vmtest.Options{})
+	if !errors.Is(err, context.DeadlineExceeded) || r == nil {
+		t.Fatalf("run %v, %v; want what was measured, and the context's error", r, err)
+	}
+	if d := time.Since(start); d > 10*time.Second {
+		t.Errorf("it took %v to stop", d)
+	}
+}
+
+// A kernel that dies is reported with what was due.
+func TestKernelDies(t *testing.T) {
+	k, err := umlguest.FindKernel(context.Background(), kernel(t, "6.12"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A kernel that is given too little memory panics as it boots.
+	dir := mustTempDir(t)
+	script := filepath.Join(dir, "linux")
+	text := "#!/bin/sh\n[ \"$1\" = --version ] && exec " + k.Path + " --version\nshift\nexec " + k.Path + " mem=4M \"$@\"\n"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err = umlguest.New(umlguest.Config{}).Run(context.Background(), scenario(t, "kernel="+script), vmtest.Options{})
+	if err == nil || !errors.Is(err, umlguest.ErrEnded) && !errors.Is(err, umlguest.ErrStart) {
+		t.Errorf("%v, want ErrEnded or ErrStart", err)
+	}
+}
+
+// mustTempDir is a directory with a short path: sockets go below it.
+func mustTempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "vnt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
