@@ -347,7 +347,7 @@ func (p *Plan) kernels() []string {
 
 // fitReleases are the plan's variants without their kernels.
 func (p *Plan) fitReleases() []Variant {
-	if p.fixed["kernel"] && !p.fixed["release"] && !p.fixed["remedies"] {
+	if p.fixed["kernel"] && !p.fixed["release"] && !p.fixed["remedies"] && !p.cased() {
 		return []Variant{{Release: ReleaseOrphan, Remedies: []string{}}, {Release: ReleaseNAPI, Remedies: []string{}}}
 	}
 	out := make([]Variant, 0, len(p.Variants))
@@ -356,6 +356,17 @@ func (p *Plan) fitReleases() []Variant {
 		out = append(out, v)
 	}
 	return dedup(out)
+}
+
+// cased reports whether the plan's variants are cases, which differ by more than
+// kernel and release.
+func (p *Plan) cased() bool {
+	for _, v := range p.Variants {
+		if v.Case != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func unreal(names []string) (string, bool) {
