@@ -15,75 +15,147 @@ func (k *key) before(o *key) bool {
 	return k.t < o.t || (k.t == o.t && k.order < o.order)
 }
 
+// heap holds the events of later times. A timer has one key in it at most, and
+// that key need not be its slot's: a timer that moves to a later time, or stops,
+// leaves its key where it is, and settle puts that right once the key has come
+// to the root.
+type heap struct {
+	keys []key
+	hole bool // the root ran and was not replaced yet
+}
+
 // arity of the heap. Four children share a cache line and a half, and halve the
 // depth of the binary heap.
 const arity = 4
 
-// push queues slot i at time t, not before the current time.
-func (l *Loop) push(t vtime.Time, i int32) {
-	k := key{t: max(t, l.now), order: l.order, slot: i}
-	l.order++
-	l.heap = append(l.heap, k)
-	l.up(len(l.heap)-1, k)
-}
-
-// remove takes the entry at index p out of the heap.
-func (l *Loop) remove(p int) {
-	l.slots[l.heap[p].slot].pos = idle
-	n := len(l.heap) - 1
-	last := l.heap[n]
-	l.heap = l.heap[:n]
-	if p < n {
-		l.fix(p, last)
-	}
-}
-
-// fix puts k where the heap has a hole at p.
-func (l *Loop) fix(p int, k key) {
-	if p > 0 && k.before(&l.heap[(p-1)/arity]) {
-		l.up(p, k)
+// push adds a key. After an event that sets another, which most do, it costs one
+// way down instead of one up and one down.
+func (l *Loop) push(k key) {
+	h := &l.heap
+	if h.hole {
+		h.hole = false
+		l.down(k)
 		return
 	}
-	l.down(p, k)
+	h.keys = append(h.keys, k)
+	l.up(len(h.keys)-1, k)
+}
+
+// pop takes the root out of the heap. Its slot has no key afterwards.
+func (l *Loop) pop() {
+	l.slots[l.heap.keys[0].slot].pos = idle
+	l.heap.hole = true
+}
+
+// advance moves time to that of the first event in the heap, unless it is after
+// limit, makes all of that time due, and returns the slot of the first.
+func (l *Loop) advance(limit vtime.Time) (slot int32, ok bool) {
+	l.settle()
+	if len(l.heap.keys) == 0 || l.heap.keys[0].t > limit {
+		return 0, false
+	}
+	t := l.heap.keys[0].t
+	slot = l.heap.keys[0].slot
+	l.now = t
+	for {
+		k := l.heap.keys[0]
+		l.pop()
+		l.slots[k.slot].due = true
+		l.due.push(dueEvent{k.order, k.slot})
+		if !l.more(t) {
+			return slot, true
+		}
+		if l.settle(); len(l.heap.keys) == 0 || l.heap.keys[0].t != t {
+			return slot, true
+		}
+	}
+}
+
+// more reports whether a key below the root may be of time t, before which there
+// is none.
+func (l *Loop) more(t vtime.Time) bool {
+	keys := l.heap.keys
+	for c := 1; c < min(1+arity, len(keys)); c++ {
+		if keys[c].t <= t {
+			return true
+		}
+	}
+	return false
+}
+
+// fill replaces a root that ran by the last key.
+func (l *Loop) fill() {
+	h := &l.heap
+	h.hole = false
+	n := len(h.keys) - 1
+	last := h.keys[n]
+	h.keys = h.keys[:n]
+	if n > 0 {
+		l.down(last)
+	}
+}
+
+// settle makes the root the key of the event that runs first of those in the
+// heap, if there is one: keys that timers left behind go where their timers are.
+func (l *Loop) settle() {
+	for {
+		if l.heap.hole {
+			l.fill()
+		}
+		if len(l.heap.keys) == 0 {
+			return
+		}
+		k := &l.heap.keys[0]
+		s := &l.slots[k.slot]
+		switch {
+		case s.order == k.order:
+			return
+		case s.t == vtime.Never || s.due:
+			l.pop()
+		default:
+			l.down(key{t: s.t, order: s.order, slot: k.slot})
+		}
+	}
 }
 
 // up moves the hole at p towards the root until k fits in it.
 func (l *Loop) up(p int, k key) {
+	keys := l.heap.keys
 	for p > 0 {
 		parent := (p - 1) / arity
-		if !k.before(&l.heap[parent]) {
+		if !k.before(&keys[parent]) {
 			break
 		}
-		l.set(p, l.heap[parent])
+		l.set(p, keys[parent])
 		p = parent
 	}
 	l.set(p, k)
 }
 
-// down moves the hole at p towards the leaves until k fits in it.
-func (l *Loop) down(p int, k key) {
-	n := len(l.heap)
+// down moves the hole at the root towards the leaves until k fits in it.
+func (l *Loop) down(k key) {
+	keys, p := l.heap.keys, 0
 	for {
 		first := p*arity + 1
-		if first >= n {
+		if first >= len(keys) {
 			break
 		}
 		least := first
-		for c := first + 1; c < min(first+arity, n); c++ {
-			if l.heap[c].before(&l.heap[least]) {
+		for c := first + 1; c < min(first+arity, len(keys)); c++ {
+			if keys[c].before(&keys[least]) {
 				least = c
 			}
 		}
-		if !l.heap[least].before(&k) {
+		if !keys[least].before(&k) {
 			break
 		}
-		l.set(p, l.heap[least])
+		l.set(p, keys[least])
 		p = least
 	}
 	l.set(p, k)
 }
 
 func (l *Loop) set(p int, k key) {
-	l.heap[p] = k
+	l.heap.keys[p] = k
 	l.slots[k.slot].pos = int32(p)
 }

@@ -20,20 +20,25 @@ type Loop struct {
 	Events uint64
 
 	now     vtime.Time
-	order   uint64 // of the next event to be set: breaks ties
-	heap    []key
+	order   uint64 // of the event set last: breaks ties
+	heap    heap
+	due     due
 	slots   []slot
 	free    int32 // first free slot + 1; 0 if none
+	pending int
 	stopped bool
 }
 
-// slot is one pending event or one timer: what the heap's keys refer to.
+// slot is one pending event or one timer: what keys and due events refer to.
 type slot struct {
 	actor Actor
 	arg   uint64
-	pos   int32 // index in the heap, or idle
-	next  int32 // free list: next free slot + 1
-	timer bool  // kept after it ran
+	t     vtime.Time // when it runs; vtime.Never if it does not
+	order uint64     // of the Set or At that said so; 0 if none stands
+	pos   int32      // of its key in the heap, or idle
+	next  int32      // free list: next free slot + 1
+	due   bool       // it waits among the due, whatever key it has
+	timer bool       // kept after it ran
 }
 
 const idle int32 = -1
@@ -47,44 +52,100 @@ func (l *Loop) At(t vtime.Time, a Actor, arg uint64) {
 	if t == vtime.Never {
 		return
 	}
-	l.push(t, l.take(a, arg, false))
+	l.arm(l.take(a, arg, false), max(t, l.now))
+}
+
+// arm makes slot i run at t, which is not past and not when it runs already.
+func (l *Loop) arm(i int32, t vtime.Time) {
+	s := &l.slots[i]
+	if s.t == vtime.Never {
+		l.pending++
+	}
+	l.order++
+	s.t, s.order, s.due = t, l.order, t == l.now
+	k := key{t: t, order: l.order, slot: i}
+	switch {
+	case s.due:
+		l.due.push(dueEvent{l.order, i})
+	case s.pos == idle:
+		l.push(k)
+	case k.before(&l.heap.keys[s.pos]):
+		l.up(int(s.pos), k)
+	}
+}
+
+// disarm makes slot i not run.
+func (l *Loop) disarm(i int32) {
+	s := &l.slots[i]
+	if s.t != vtime.Never {
+		l.pending--
+		s.t, s.order, s.due = vtime.Never, 0, false
+	}
 }
 
 // Next returns the time of the next event, or vtime.Never.
 func (l *Loop) Next() vtime.Time {
-	if len(l.heap) == 0 {
+	if _, ok := l.first(); ok {
+		return l.now
+	}
+	l.settle()
+	if len(l.heap.keys) == 0 {
 		return vtime.Never
 	}
-	return l.heap[0].t
+	return l.heap.keys[0].t
+}
+
+// Alone reports whether no other event waits for the current time. What an actor
+// would set for now as the last thing that it does, it may then do at once
+// instead: nothing could come between.
+func (l *Loop) Alone() bool {
+	_, ok := l.first()
+	return !ok && !l.stopped
 }
 
 // Pending returns the number of events that wait.
-func (l *Loop) Pending() int { return len(l.heap) }
+func (l *Loop) Pending() int { return l.pending }
 
 // Step runs the next event, moving time to it. It returns false if there is
 // none or the loop was stopped.
-func (l *Loop) Step() bool {
-	if l.stopped || len(l.heap) == 0 {
+func (l *Loop) Step() bool { return l.step(vtime.Never) }
+
+// step is Step for an event not after limit.
+func (l *Loop) step(limit vtime.Time) bool {
+	if l.stopped {
 		return false
 	}
-	k := l.heap[0]
-	l.remove(0)
-	s := &l.slots[k.slot]
+	i, ok := l.first()
+	if !ok {
+		if i, ok = l.advance(limit); !ok {
+			return false
+		}
+	} else if l.now > limit {
+		return false
+	}
+	l.due.head++
+	l.run(i)
+	return true
+}
+
+// run runs slot i, which waits no longer.
+func (l *Loop) run(i int32) {
+	s := &l.slots[i]
+	s.t, s.order, s.due = vtime.Never, 0, false
+	l.pending--
+	l.Events++
 	a, arg := s.actor, s.arg
 	if !s.timer {
-		l.release(k.slot)
+		l.release(i)
 	}
-	l.now = k.t
-	l.Events++
-	a.Run(k.t, arg)
-	return true
+	a.Run(l.now, arg)
 }
 
 // RunUntil runs every event up to and including time t, and leaves the loop at
 // t unless Stop was called on the way. With vtime.Never it runs until no event
 // is left, and time stays at the last one.
 func (l *Loop) RunUntil(t vtime.Time) {
-	for l.Next() <= t && l.Step() {
+	for l.step(t) {
 	}
 	if !l.stopped && t != vtime.Never && t > l.now {
 		l.now = t
@@ -103,7 +164,7 @@ func (l *Loop) Resume() { l.stopped = false }
 
 // take reserves a slot.
 func (l *Loop) take(a Actor, arg uint64, timer bool) int32 {
-	s := slot{actor: a, arg: arg, pos: idle, timer: timer}
+	s := slot{actor: a, arg: arg, t: vtime.Never, pos: idle, timer: timer}
 	if i := l.free - 1; i >= 0 {
 		l.free = l.slots[i].next
 		l.slots[i] = s
@@ -115,6 +176,7 @@ func (l *Loop) take(a Actor, arg uint64, timer bool) int32 {
 
 // release gives a slot back.
 func (l *Loop) release(i int32) {
-	l.slots[i] = slot{pos: idle, next: l.free}
+	s := &l.slots[i]
+	s.actor, s.next = nil, l.free
 	l.free = i + 1
 }

@@ -25,17 +25,9 @@ func (m *Timer) Set(t vtime.Time) {
 		return
 	}
 	l := m.loop
-	pos := l.slots[m.slot].pos
-	if pos == idle {
-		l.push(t, m.slot)
-		return
+	if t = max(t, l.now); l.slots[m.slot].t != t {
+		l.arm(m.slot, t)
 	}
-	if t = max(t, l.now); l.heap[pos].t == t {
-		return
-	}
-	k := key{t: t, order: l.order, slot: m.slot}
-	l.order++
-	l.fix(int(pos), k)
 }
 
 // SetEarlier arms the timer for t unless it is already armed for t or before.
@@ -47,20 +39,20 @@ func (m *Timer) SetEarlier(t vtime.Time) {
 
 // Stop disarms the timer. It does nothing if the timer is not armed.
 func (m *Timer) Stop() {
-	if m.Armed() {
-		m.loop.remove(int(m.loop.slots[m.slot].pos))
+	if m.loop != nil {
+		m.loop.disarm(m.slot)
 	}
 }
 
 // Armed reports whether the timer will expire.
 func (m *Timer) Armed() bool {
-	return m.loop != nil && m.loop.slots[m.slot].pos != idle
+	return m.When() != vtime.Never
 }
 
 // When returns the time at which the timer will expire, or vtime.Never.
 func (m *Timer) When() vtime.Time {
-	if !m.Armed() {
+	if m.loop == nil {
 		return vtime.Never
 	}
-	return m.loop.heap[m.loop.slots[m.slot].pos].t
+	return m.loop.slots[m.slot].t
 }
