@@ -83,6 +83,11 @@ func (s *TCPSpec) optionsLen() int {
 // allocates only if dst has no room. A length that its 16-bit field cannot hold
 // is written as 0, which is how Linux marks packets of more than 64 KiB.
 func AppendTCP(dst []byte, s *TCPSpec) []byte {
+	if n := len(dst); s.plain() && cap(dst)-n >= plainLen {
+		dst = dst[:n+plainLen]
+		putPlain((*[plainLen]byte)(dst[n:]), s)
+		return dst
+	}
 	l4Len := TCPLen + s.optionsLen() + len(s.Payload) + s.Absent
 	dst = appendLink(dst, s)
 	if s.Src.Is4() {

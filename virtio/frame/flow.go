@@ -35,9 +35,16 @@ func (k FlowKey) Reverse() FlowKey {
 // of a flow have unrelated hashes. All 32 bits are usable. It does not resist
 // somebody who looks for collisions.
 func (k *FlowKey) Hash() uint32 {
-	ports := uint64(k.SrcPort)<<32 | uint64(k.DstPort)<<16 | uint64(k.Proto)
-	h := mix(be.Uint64(k.Src[8:])^0x9e3779b97f4a7c15, be.Uint64(k.Dst[8:])^0xc2b2ae3d27d4eb4f)
-	h = mix(h^be.Uint64(k.Src[:]), be.Uint64(k.Dst[:])^0x165667b19e3779f9)
+	return hashWords(be.Uint64(k.Src[8:]), be.Uint64(k.Dst[8:]), be.Uint64(k.Src[:]), be.Uint64(k.Dst[:]),
+		k.SrcPort, k.DstPort, k.Proto)
+}
+
+// hashWords hashes the lower and upper halves of the addresses and the rest of a
+// key.
+func hashWords(src, dst, srcUp, dstUp uint64, srcPort, dstPort uint16, proto uint8) uint32 {
+	ports := uint64(srcPort)<<32 | uint64(dstPort)<<16 | uint64(proto)
+	h := mix(src^0x9e3779b97f4a7c15, dst^0xc2b2ae3d27d4eb4f)
+	h = mix(h^srcUp, dstUp^0x165667b19e3779f9)
 	h = mix(h^ports, 0x27d4eb2f165667c5)
 	return uint32(h ^ h>>32)
 }
@@ -48,12 +55,24 @@ func mix(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-// FlowHash returns the hash of the flow that the parsed frame b belongs to, and
-// 0 for a frame without an IP header.
+// FlowHash returns the hash of the flow that the parsed frame b belongs to: that
+// of its FlowKey, and 0 for a frame without an IP header.
 func FlowHash(b []byte, in *Info) uint32 {
+	if in.Layer >= LayerIP && in.Version == 4 {
+		return in.hash4(b[in.L3:])
+	}
 	k, ok := in.Key(b)
 	if !ok {
 		return 0
 	}
 	return k.Hash()
+}
+
+// hash4 is FlowKey.Hash for an IPv4 packet, whose addresses have the same upper
+// 12 bytes, without making the key.
+func (in *Info) hash4(ip IPv4) uint32 {
+	const v4 = 0xffff << 32
+	k := (*[IPv4Len]byte)(ip)
+	src, dst := v4|uint64(be.Uint32(k[12:])), v4|uint64(be.Uint32(k[16:]))
+	return hashWords(src, dst, 0, 0, in.SrcPort, in.DstPort, in.Proto)
 }

@@ -34,6 +34,10 @@ type Options struct {
 // skipped; it stops at one whose length is wrong and returns false.
 func ParseOptions(b []byte, o *Options) bool {
 	*o = Options{}
+	if len(b) == timestampLen && be.Uint32(b) == timestampHead {
+		o.Timestamps, o.TSVal, o.TSEcr = true, be.Uint32(b[4:]), be.Uint32(b[8:])
+		return true
+	}
 	for len(b) > 0 {
 		switch b[0] {
 		case optEnd:

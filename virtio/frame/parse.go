@@ -60,6 +60,10 @@ func (in *Info) PayloadLen() int { return in.End - in.Payload }
 // checksums. A frame that ends early or that is inconsistent is parsed up to the
 // layer before.
 func Parse(b []byte, in *Info) bool {
+	return parsePlain(b, in) || parseAny(b, in)
+}
+
+func parseAny(b []byte, in *Info) bool {
 	*in = Info{End: len(b)}
 	if len(b) < EthernetLen {
 		return false

@@ -1,6 +1,7 @@
 package netdev
 
 import (
+	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/virtio/ring"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
@@ -198,12 +199,14 @@ func (t *TX) account(c *ring.Chain) {
 	t.stats.Descs += uint64(c.Descs)
 	t.work.Descs += c.Descs
 	t.view.count(&t.stats, &t.work)
-	if t.learn {
-		if k, ok := t.view.info.Key(t.view.front); ok {
-			t.pair.dev.flows.learn(k.Hash(), t.pair.index)
-		}
+	if t.learn && t.view.info.Layer >= frame.LayerIP {
+		t.pair.dev.flows.learn(frame.FlowHash(t.view.front, &t.view.info), t.pair.index)
 	}
 }
+
+// Frame returns what the queue found in the frame that it gives to its port. It is
+// valid during the call of Send.
+func (t *TX) Frame() (info *frame.Info, bytes int) { return &t.view.info, t.view.len }
 
 // Next returns when to Poll again without a kick: now if there may be frames
 // to take or a completion is due, the time of the next completion, or
