@@ -91,7 +91,8 @@ func rewrite(h []byte, i uint16, s *skb.SKB) {
 		if tcp+20 > len(h) {
 			return
 		}
-		rewriteIPv4(h[eth:tcp], i, uint16(len(h)-eth)+uint16(s.Len))
+		csum := rewriteIPv4(h[eth:tcp], i, uint16(len(h)-eth)+uint16(s.Len))
+		binary.BigEndian.PutUint16(h[eth+10:], csum)
 	case len(h) >= eth+60 && h[12] == 0x86 && h[13] == 0xdd:
 		tcp = eth + 40
 		length = binary.BigEndian.Uint16(h[eth+4:])
@@ -102,23 +103,25 @@ func rewrite(h []byte, i uint16, s *skb.SKB) {
 	t := h[tcp:]
 	binary.BigEndian.PutUint32(t[4:], s.Seq)
 	t[13] = s.Flags
-	sum := uint32(binary.BigEndian.Uint16(t[16:])) + uint32(^length) + uint32(len(t)) + uint32(s.Len)
+	sum := uint64(binary.BigEndian.Uint16(t[16:])) + uint64(^length) + uint64(len(t)) + uint64(s.Len)
 	binary.BigEndian.PutUint16(t[16:], fold(sum))
 }
 
-func rewriteIPv4(ip []byte, i, total uint16) {
+// rewriteIPv4 makes an IPv4 header that of the i-th segment, with total bytes, but
+// for its checksum, which it returns.
+func rewriteIPv4(ip []byte, i, total uint16) (csum uint16) {
 	binary.BigEndian.PutUint16(ip[2:], total)
 	binary.BigEndian.PutUint16(ip[4:], binary.BigEndian.Uint16(ip[4:])+i)
 	ip[10], ip[11] = 0, 0
-	var sum uint32
-	for k := 0; k < len(ip); k += 2 {
-		sum += uint32(binary.BigEndian.Uint16(ip[k:]))
+	var sum uint64 // of 32-bit words, which fold to the same
+	for ; len(ip) >= 4; ip = ip[4:] {
+		sum += uint64(binary.BigEndian.Uint32(ip))
 	}
-	binary.BigEndian.PutUint16(ip[10:], ^fold(sum))
+	return ^fold(sum)
 }
 
 // fold adds the carries of a one's complement sum back in.
-func fold(sum uint32) uint16 {
+func fold(sum uint64) uint16 {
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff
 	}

@@ -20,6 +20,7 @@ type GROConfig struct {
 // One flow has one packet under way.
 type gro struct {
 	cfg   *GROConfig
+	on    bool
 	held  Segment
 	count int32 // segments held
 	short bool  // the last one was shorter than the first
@@ -33,10 +34,8 @@ func (g *gro) init(cfg *GROConfig) {
 	if cfg.Header == 0 {
 		cfg.Header = 52
 	}
-	g.cfg, g.until = cfg, vtime.Never
+	g.cfg, g.on, g.until = cfg, cfg.Window > 0, vtime.Never
 }
-
-func (g *gro) enabled() bool { return g.cfg.Window > 0 }
 
 // hold begins a packet.
 func (g *gro) hold(now vtime.Time, s *Segment) {

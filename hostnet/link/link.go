@@ -128,6 +128,10 @@ func (l *Link) serialize(bytes int64) time.Duration {
 	hi, lo := bits.Mul64(uint64(bytes)*8, uint64(time.Second))
 	lo, c := bits.Add64(lo, uint64(l.carry), 0)
 	hi += c
+	if hi == 0 { // nearly always, and a shorter division
+		l.carry = int64(lo % rate)
+		return time.Duration(min(lo/rate, uint64(vtime.Never)))
+	}
 	if hi >= rate { // centuries
 		return time.Duration(vtime.Never)
 	}

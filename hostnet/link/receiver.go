@@ -212,7 +212,7 @@ func NewReceiver(cfg ReceiverConfig) (*Receiver, error) {
 // Receive takes what arrives at now, through GRO if it is configured.
 func (r *Receiver) Receive(now vtime.Time, s *Segment) {
 	r.Stats.Segments += uint64(s.segs())
-	if !r.gro.enabled() || s.MSS != 0 {
+	if !r.gro.on || s.MSS != 0 {
 		r.flush(now) // what a device cut itself is not merged, and keeps its order
 		r.input(now, s)
 		return

@@ -61,22 +61,26 @@ func (b *buffers) span(n int) int {
 	return parts
 }
 
-// pop removes the first chain.
-func (b *buffers) pop() part {
-	p := b.parts[b.first]
+// pop removes the first chain, and returns it; it is valid until the next add.
+func (b *buffers) pop() *part {
+	p := &b.parts[b.first]
 	b.first++
 	b.piece += p.pieces
 	b.room -= p.room
 	if p.bad != DropNone {
 		b.bad--
 	}
-	b.compact()
 	return p
 }
 
 // compact moves what is left to the front once as much is used up, so that a
 // chain is moved once on average.
 func (b *buffers) compact() {
+	if b.first == len(b.parts) {
+		b.parts, b.iov = b.parts[:0], b.iov[:0]
+		b.first, b.piece = 0, 0
+		return
+	}
 	if 2*b.first < len(b.parts) {
 		return
 	}
@@ -176,6 +180,7 @@ func (r *RX) use(n int) {
 		p := b.pop()
 		r.reject(p.head, p.bad)
 	}
+	b.compact()
 }
 
 // rejectWithin returns the unusable chains among those that n bytes fill.

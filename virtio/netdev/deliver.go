@@ -177,12 +177,16 @@ func (r *RX) write(f []byte) {
 func (r *RX) commit(n int) {
 	h := &r.view.hdr
 	h.NumBuffers = 1
-	if r.mrg {
+	if r.mrg && n > r.bufs.front().room {
 		h.NumBuffers = uint16(r.bufs.span(n))
 	}
-	var raw [virtio.NetHdrLen]byte
-	h.Encode(raw[:r.hdrLen])
-	scatter(r.bufs.all(), 0, raw[:r.hdrLen])
+	if p := r.bufs.all()[0]; len(p) >= r.hdrLen {
+		h.Encode(p[:r.hdrLen])
+	} else {
+		var raw [virtio.NetHdrLen]byte
+		h.Encode(raw[:r.hdrLen])
+		scatter(r.bufs.all(), 0, raw[:r.hdrLen])
+	}
 	r.starved = false
 	r.use(n)
 	r.view.count(&r.stats, &r.work)

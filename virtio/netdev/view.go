@@ -28,14 +28,18 @@ type frameView struct {
 // open reads the net header off the front of a chain of total bytes, at least
 // hdrLen plus an Ethernet header, and parses the frame behind it.
 func (v *frameView) open(iov [][]byte, hdrLen, total int) {
-	var raw [virtio.NetHdrLen]byte
-	if len(iov[0]) > hdrLen {
-		copy(raw[:hdrLen], iov[0])
-		iov[0] = iov[0][hdrLen:]
-	} else {
+	switch first := iov[0]; {
+	case len(first) > hdrLen:
+		v.hdr.Decode(first[:hdrLen])
+		iov[0] = first[hdrLen:]
+	case len(first) == hdrLen:
+		v.hdr.Decode(first)
+		iov = iov[1:]
+	default:
+		var raw [virtio.NetHdrLen]byte
 		iov = cut(iov, raw[:hdrLen])
+		v.hdr.Decode(raw[:hdrLen])
 	}
-	v.hdr.Decode(raw[:])
 	v.parse(iov, total-hdrLen)
 }
 

@@ -94,21 +94,16 @@ func (w *world) input(now vtime.Time, b []byte) {
 	}
 	var opt frame.Options
 	frame.ParseOptions(frame.TCP(b[in.L4:]).Options(), &opt)
-	var sacks [frame.MaxSACK]tcp.Range
 	for i := range opt.NSACK {
-		sacks[i] = tcp.Range{Start: uint32(opt.SACK[i].Start), End: uint32(opt.SACK[i].End)}
+		w.sacks[i] = tcp.Range{Start: uint32(opt.SACK[i].Start), End: uint32(opt.SACK[i].End)}
 	}
 	k.sock.Input(tcp.Ack{
-		Ack: uint32(in.Ack), Wnd: uint32(in.Window) << w.cable.wscale, Sacks: w.borrow(sacks[:opt.NSACK]),
+		Ack: uint32(in.Ack), Wnd: uint32(in.Window) << w.cable.wscale, Sacks: w.sacks[:opt.NSACK],
 		TSVal: opt.TSVal, TSEcr: max(opt.TSEcr, 1) - 1, ECE: in.Flags&skb.ECE != 0,
 	})
 	k.cwnd.add(k.sock.Cwnd())
 	k.settle()
 }
-
-// borrow copies SACK blocks to where a call may keep them for its duration
-// without an allocation.
-func (w *world) borrow(r []tcp.Range) []tcp.Range { return w.sacks[:copy(w.sacks[:], r)] }
 
 // tsMillis is the timestamp option's clock: milliseconds, never 0.
 func tsMillis(t vtime.Time) uint32 { return uint32(t/1e6) + 1 }

@@ -55,7 +55,7 @@ type world struct {
 	cur  *processor // whose task runs
 	fail error      // the first thing that must not happen
 
-	sacks [frame.MaxSACK]tcp.Range // scratch of Receive
+	sacks [frame.MaxSACK]tcp.Range // of the ACK that input reads
 }
 
 func newWorld(s vmtest.Scenario, scale map[string]float64, trace io.Writer) (*world, error) {
