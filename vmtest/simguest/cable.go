@@ -145,10 +145,10 @@ func (c *cable) received(k *conn) int64 { return int64(c.ends[k.id].rcv.Stats.By
 
 var _ host.Owner = (*world)(nil)
 
-// Taken finds out what the worker took off the device.
-func (w *world) Taken(now vtime.Time, pair int, o *host.Outgoing, _ *virtio.NetHdr, iov [][]byte) {
+// Taken finds out whose packet the worker took off the device.
+func (w *world) Taken(now vtime.Time, pair int, o *host.Outgoing, _ *virtio.NetHdr, _ [][]byte) {
 	o.Rule = w.rec.rule(pair)
-	if !frame.Parse(iov[0], &o.Info) || o.Info.Proto != frame.ProtoTCP {
+	if o.Info.Layer != frame.LayerL4 || o.Info.Proto != frame.ProtoTCP {
 		return
 	}
 	if id := int(o.Info.SrcPort) - basePort; id >= 0 && id < len(w.conns) {
@@ -230,29 +230,51 @@ func (c *cable) cross(now vtime.Time, flow int32, s *link.Segment, bytes int64) 
 // Run is the arrival of packets at the receivers, or of ACKs at the host.
 func (c *cable) Run(now vtime.Time, arg uint64) {
 	if arg == 0 {
-		for c.arriving.n > 0 && c.arriving.peek().at <= now {
-			a := c.arriving.pop()
-			e := c.ends[a.flow]
-			if a.seg.Seq == synSeq && a.seg.Len == 0 {
-				c.accept(now, e.k)
-				continue
-			}
-			if c.peer != nil {
-				c.peer.arrive(now, a)
-				continue
-			}
-			e.rcv.Receive(now, &a.seg)
-			e.drain(now)
-		}
-		c.arriving.rearm()
-		if c.peer != nil {
-			c.peer.next(now)
-		}
+		c.arrivals(now)
 		return
 	}
 	a := c.acks.Pop()
 	pair := c.w.dev.SteerRX(c.w.conns[a.Flow].hash)
 	c.w.workers[pair].Arrive(now, a)
+}
+
+// arrivals gives the packets that arrive now to their receivers.
+func (c *cable) arrivals(now vtime.Time) {
+	for c.arriving.n > 0 && c.arriving.peek().at <= now {
+		a := c.arriving.pop()
+		e := c.ends[a.flow]
+		switch {
+		case a.seg.Seq == synSeq && a.seg.Len == 0:
+			c.accept(now, e.k)
+		case c.peer != nil:
+			c.peer.arrive(now, a)
+		case e.take(now, &a.seg):
+			return
+		}
+	}
+	c.arriving.rearm()
+	if c.peer != nil {
+		c.peer.next(now)
+	}
+}
+
+// take gives a packet to the receiver. If it is the last of this time, the
+// receiver has more to do at this time, such as the read of a program that was
+// waiting, and no event could come between, it does that here, after what the
+// cable does at the end of its event, and returns true.
+func (e *endpoint) take(now vtime.Time, s *link.Segment) (done bool) {
+	c := e.c
+	e.rcv.Receive(now, s)
+	e.answer(now)
+	last := c.arriving.n == 0 || c.arriving.peek().at > now
+	if !last || e.rcv.Next() > now || c.w.soft != nil || !c.w.loop.Alone() {
+		e.arm()
+		return false
+	}
+	c.arriving.rearm()
+	e.timer.Stop()
+	e.expire(now)
+	return true
 }
 
 // Run is the receiver's timer.
@@ -269,12 +291,20 @@ func (e *endpoint) expire(now vtime.Time) {
 	e.drain(now)
 }
 
-// drain sends what the receiver acknowledges on its way back.
+// drain sends what the receiver acknowledges on its way back, and sets its timer.
 func (e *endpoint) drain(now vtime.Time) {
+	e.answer(now)
+	e.arm()
+}
+
+func (e *endpoint) answer(now vtime.Time) {
 	var a link.Ack
 	for e.rcv.Pop(&a) {
 		e.c.answer(now, e.k, &a)
 	}
+}
+
+func (e *endpoint) arm() {
 	if e.c.w.soft != nil {
 		e.tick.Set(e.rcv.Next())
 		return

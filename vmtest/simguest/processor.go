@@ -44,7 +44,12 @@ func (p *processor) Run(now vtime.Time, _ uint64) {
 	}
 	p.w.cur = p
 	p.Step(now)
-	p.timer.Set(p.Next())
+	next := p.Next()
+	for next <= now && p.w.soft == nil && p.w.loop.Alone() {
+		p.Step(now)
+		next = p.Next()
+	}
+	p.timer.Set(next)
 }
 
 // Charge counts work on the CPU whose task runs. It is the meter of everything

@@ -57,6 +57,7 @@ type Worker struct {
 	Busy time.Duration // CPU time in all
 
 	owner Owner
+	loop  *sim.Loop
 	model *Model
 	pair  *netdev.Pair
 	timer sim.Timer
@@ -77,14 +78,14 @@ type Worker struct {
 // Outgoing is what a worker remembers of a packet while it serves it. Flow, Seq,
 // Ack and TSVal are the owner's to fill in.
 type Outgoing struct {
-	Info    frame.Info
-	Flow    int32    // -1: of no flow
-	Seq     uint32   // relative: data begins at 1
-	Ack     uint32   // relative
-	Rule    tcp.Rule // that gave it its length; only if the trace wants it
-	Len     int      // frame bytes
-	TSVal   uint32   // timestamp option
-	GSO     int32    // payload of a segment; 0 if not GSO
+	Info    frame.Info // what the device found in the frame
+	Flow    int32      // -1: of no flow
+	Seq     uint32     // relative: data begins at 1
+	Ack     uint32     // relative
+	Rule    tcp.Rule   // that gave it its length; only if the trace wants it
+	Len     int        // frame bytes
+	TSVal   uint32     // timestamp option
+	GSO     int32      // payload of a segment; 0 if not GSO
 	Started vtime.Time
 }
 
@@ -93,7 +94,7 @@ func (o *Outgoing) Payload() int { return o.Len - o.Info.Payload }
 
 // NewWorker returns the worker of a pair, asleep, and makes it the pair's port.
 func NewWorker(loop *sim.Loop, owner Owner, m *Model, p *netdev.Pair) *Worker {
-	k := &Worker{owner: owner, model: m, pair: p}
+	k := &Worker{owner: owner, loop: loop, model: m, pair: p}
 	k.timer = loop.NewTimer(k, 0)
 	p.SetPort(k)
 	return k
@@ -129,14 +130,25 @@ func (k *Worker) Run(now vtime.Time, _ uint64) {
 		k.sleep(now)
 		return
 	}
-	k.end(now)
-	for !k.begin(now) {
-		if k.idle(now) {
-			k.sleep(now)
+	for k.serve(now) {
+		if k.free > now || !k.loop.Alone() {
+			k.timer.Set(k.free)
 			return
 		}
 	}
-	k.timer.Set(k.free)
+	k.sleep(now)
+}
+
+// serve ends what was in service and begins the next. It returns false if there
+// is nothing.
+func (k *Worker) serve(now vtime.Time) bool {
+	k.end(now)
+	for !k.begin(now) {
+		if k.idle(now) {
+			return false
+		}
+	}
+	return true
 }
 
 // end finishes the packet in service.
@@ -260,10 +272,8 @@ func (k *Worker) occupy(now vtime.Time, d time.Duration) {
 // when the worker's CPU has dealt with it.
 func (k *Worker) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.Token) (vtime.Time, netdev.SendResult) {
 	o := &k.out
-	o.Len = 0
-	for _, b := range iov {
-		o.Len += len(b)
-	}
+	info, n := k.pair.TX.Frame()
+	o.Info, o.Len = *info, n
 	o.Started, o.GSO, o.Flow = now, 0, -1
 	if h.GSOType != virtio.GSONone {
 		o.GSO = int32(h.GSOSize)
