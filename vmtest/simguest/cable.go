@@ -42,6 +42,9 @@ type cable struct {
 // synSeq marks a SYN among the arrivals: data begins at 1.
 const synSeq = 0
 
+// synFrame is the length of a SYN's frame.
+const synFrame = 74
+
 // endpoint is the receiver of one flow.
 type endpoint struct {
 	c     *cable
@@ -219,9 +222,6 @@ func (c *cable) crossCut(now vtime.Time, o *host.Outgoing, whole link.Segment, h
 }
 
 func (c *cable) cross(now vtime.Time, flow int32, s *link.Segment, bytes int64) {
-	if c.peer != nil {
-		s.TrueSize, s.Frags = receivedSize(s.Len)
-	}
 	if _, at, fate := c.out.Send(now, bytes); fate == link.Arrives {
 		c.arriving.push(arrival{at, flow, *s})
 	}
@@ -245,6 +245,9 @@ func (c *cable) arrivals(now vtime.Time) {
 		e := c.ends[a.flow]
 		switch {
 		case a.seg.Seq == synSeq && a.seg.Len == 0:
+			if c.peer != nil {
+				c.peer.buffers.take(synFrame)
+			}
 			c.accept(now, e.k)
 		case c.peer != nil:
 			c.peer.arrive(now, a)

@@ -4,10 +4,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/hostnet/link"
+	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 )
 
 // extWorld is a world of a UML guest with devices and an outside calendar, with no
@@ -120,13 +123,73 @@ func TestPeerReadsOneAfterTheOther(t *testing.T) {
 }
 
 // A packet is charged its head and its buffers, or only the head if that has room
-// for all of it.
-func TestReceivedSize(t *testing.T) {
-	for _, c := range []struct{ n, truesize, frags int32 }{
-		{176, 1280, 0}, {572, 1280, 0}, {573, 2816, 1}, {1448, 2816, 1}, {2896, 4352, 2}, {3600, 5888, 3},
+// for all of it. The last buffer of a page has what is left of it, and buffers grow
+// with the mean of the packets' lengths once those that were posted are used up.
+func TestReceiveBuffers(t *testing.T) {
+	b := newRxBuffers(0)
+	for i, c := range []struct{ frame, truesize, frags int32 }{
+		{74, 1280, 0}, {638, 1280, 0}, {639, 2816, 1}, {1514, 2816, 1}, {2962, 4352, 2}, {3666, 5888, 3},
 	} {
-		if size, frags := receivedSize(c.n); size != c.truesize || frags != c.frags {
-			t.Errorf("%d bytes: charged %d in %d fragments, want %d in %d", c.n, size, frags, c.truesize, c.frags)
+		if size, frags := b.take(c.frame); size != c.truesize || frags != c.frags {
+			t.Errorf("packet %d of %d bytes: charged %d in %d fragments, want %d in %d", i, c.frame, size, frags, c.truesize, c.frags)
+		}
+	}
+	for range 11 { // buffers 10 to 20
+		b.take(1514)
+	}
+	if size, _ := b.take(1514); size != 1280+2048 {
+		t.Errorf("the 21st buffer of a page: charged %d, want %d", size, 1280+2048)
+	}
+	for range 2000 {
+		b.take(4000)
+	}
+	if size, frags := b.take(4000); size != 1280+2*3968 || frags != 2 {
+		t.Errorf("after many packets of 4000 bytes: charged %d in %d fragments, want two buffers of 3968", size, frags)
+	}
+	if newRxBuffers(20).posted[0] != 2048 {
+		t.Error("packets that came before a flow use buffers too")
+	}
+}
+
+// One run of the TSQ tasklet takes all sockets that wait. (That it begins with the
+// last is what o12 of the open traces needs.)
+func TestTaskletTakesAllThatWait(t *testing.T) {
+	w := extWorld(t, "6.1")
+	p := w.cpus[0]
+	var order []int
+	for _, k := range w.conns {
+		p.tasklet(k)
+	}
+	for len(p.tsq) > 0 && p.Step(0) {
+		order = append(order, len(p.tsq))
+	}
+	if !slices.Equal(order, []int{0}) || p.Usage().Ops[vcpu.OpTSQ] != 2 {
+		t.Errorf("runs leave %v waiting, %d sockets ran; want both in one run", order, p.Usage().Ops[vcpu.OpTSQ])
+	}
+}
+
+// The host's thread begins with the direction that woke it: an ACK that finds it
+// asleep goes before a packet that is sent while it wakes.
+func TestWorkerBeginsWithWhatWokeIt(t *testing.T) {
+	for _, ackFirst := range []bool{true, false} {
+		w := extWorld(t, "6.1")
+		for i := range 2 {
+			if (i == 0) == ackFirst {
+				a := w.cable.take()
+				a.Flow, a.Ack = 0, 1
+				a.Build(&frame.TCPSpec{SrcMAC: hostMAC, DstMAC: guestMAC, Src: hostAddr[4], Dst: guestAddr[4], SrcPort: serverPort, DstPort: basePort, Flags: skb.ACK})
+				w.workers[0].Arrive(0, a)
+				continue
+			}
+			w.conns[0].control(0, 0, skb.SYN)
+			w.loop.RunUntil(0)
+		}
+		w.loop.RunUntil(vtime.Time(w.cost.host.Of(host.Wake)) + 1)
+		rx := w.dev.Pair(0).RX.Snapshot().Packets
+		w.loop.RunUntil(w.loop.Now().Add(w.cost.host.Of(host.Rx)))
+		first := w.dev.Pair(0).RX.Snapshot().Packets - rx
+		if (first == 1) != ackFirst {
+			t.Errorf("ACK came first: %v; %d ACKs delivered in the time of one", ackFirst, first)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/vnetbench/vnetbench/guest/driver"
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/tcp"
-	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
@@ -67,7 +66,7 @@ func (w *world) QueueTSQ(s *tcp.Sock) {
 		w.soft.tasklet(w.conns[s.Flow()])
 		return
 	}
-	w.cur.post(w.now(), vcpu.SoftIRQ, &w.conns[s.Flow()].tsq)
+	w.cur.tasklet(w.conns[s.Flow()])
 }
 
 // WriteSpace wakes the socket's writer.

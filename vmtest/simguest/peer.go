@@ -5,7 +5,6 @@ import (
 
 	"github.com/vnetbench/vnetbench/guest/sim"
 	"github.com/vnetbench/vnetbench/guest/vcpu"
-	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
 
@@ -19,13 +18,17 @@ type peer struct {
 
 	reading *endpoint // whose socket the program reads; nil if it waits
 	step    uint8
-	taken   bool        // the read copied something
-	waiting []arrival   // came during the read
+	taken   bool      // the read copied something
+	waiting []arrival // came during the read
+	buffers *rxBuffers
 	ready   []*endpoint // have something to read, in the order in which it came
 }
 
+// headerBytes is the headers of a packet over IPv4 with a timestamp.
+const headerBytes = 14 + 20 + 32
+
 func newPeer(c *cable) *peer {
-	p := &peer{c: c}
+	p := &peer{c: c, buffers: newRxBuffers(framesBefore(c.w.s.Kernel))}
 	p.timer = c.w.loop.NewTimer(p, 0)
 	return p
 }
@@ -42,6 +45,10 @@ func (p *peer) arrive(now vtime.Time, a *arrival) {
 // input is the softirq: acknowledgement, and the program may read.
 func (p *peer) input(now vtime.Time, a *arrival) {
 	e := p.c.ends[a.flow]
+	if e.rcv.Stats.Packets == 0 {
+		p.buffers.take(headerBytes) // the handshake's last packet
+	}
+	a.seg.TrueSize, a.seg.Frags = p.buffers.take(a.seg.Len + headerBytes)
 	e.rcv.Receive(now, &a.seg)
 	e.drain(now)
 	p.note(e)
@@ -135,24 +142,4 @@ func (p *peer) take(now vtime.Time, all bool) {
 		n++
 	}
 	p.waiting = p.waiting[:copy(p.waiting, p.waiting[n:])]
-}
-
-// receivedSize is what a packet with so much payload is charged at a receiver
-// with a virtio-net device, and in how many fragments it is: a head of 1 KiB
-// (napi_alloc_skb, v6.1 and v6.12), and the buffers that it came in unless all of
-// it fits the head (page_to_skb and get_mergeable_buf_len,
-// drivers/net/virtio_net.c).
-func receivedSize(n int32) (truesize, frags int32) {
-	const (
-		head    = 1024
-		skbuff  = 256
-		room    = head - 320 - 66 // less the end of it and the space kept in front
-		buf     = 1536
-		headers = 66
-	)
-	if n+headers <= room {
-		return head + skbuff, 0
-	}
-	frags = (n + headers + virtio.NetHdrLen + buf - 1) / buf
-	return head + skbuff + frags*buf, frags
 }

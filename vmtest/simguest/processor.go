@@ -12,6 +12,7 @@ type processor struct {
 	*vcpu.CPU
 	w     *world
 	timer sim.Timer
+	tsq   []*conn   // sockets that wait for the CPU's TSQ tasklet
 	hold  *calendar // of a guest whose time an outside calendar moves; else nil
 }
 
@@ -33,6 +34,28 @@ func (p *processor) post(now vtime.Time, class vcpu.Class, t vcpu.Task) {
 func (p *processor) interrupt(now vtime.Time, t vcpu.Task) {
 	if p.hold == nil || !p.hold.late(now, t) {
 		p.post(now, vcpu.IRQ, t)
+	}
+}
+
+// tasklet puts a socket on the list of the CPU's TSQ tasklet (tcp_wfree).
+func (p *processor) tasklet(k *conn) {
+	if p.tsq = append(p.tsq, k); len(p.tsq) == 1 {
+		p.post(p.w.now(), vcpu.SoftIRQ, (*tsqTasklet)(p))
+	}
+}
+
+// tsqTasklet runs the sockets of a CPU's list.
+type tsqTasklet processor
+
+// Run begins with the socket that came last (list_add in tcp_wfree and
+// tcp_tasklet_func, v3.6 to v6.12).
+func (t *tsqTasklet) Run(c *vcpu.CPU) {
+	n := len(t.tsq)
+	for i := n - 1; i >= 0; i-- {
+		t.tsq[i].tsq.Run(c)
+	}
+	if t.tsq = t.tsq[:copy(t.tsq, t.tsq[n:])]; len(t.tsq) > 0 {
+		(*processor)(t).post(c.Now(), vcpu.SoftIRQ, t)
 	}
 }
 

@@ -154,7 +154,7 @@ func (s *softirqs) tasklet(k *conn) {
 
 func (s *softirqs) runTasklets(c *vcpu.CPU) {
 	n := len(s.tasklets)
-	for i := range n {
+	for i := n - 1; i >= 0; i-- { // the one that came last first (list_add in tcp_wfree)
 		s.tasklets[i].tsq.Run(c)
 	}
 	s.tasklets = s.tasklets[:copy(s.tasklets, s.tasklets[n:])]

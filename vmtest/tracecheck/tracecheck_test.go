@@ -76,3 +76,22 @@ func modelOf(t *testing.T, path string) []trace.Packet {
 	}
 	return m[0].Trace.Packets
 }
+
+// Two guests with an outside calendar and a modelled host: every packet has its
+// length and its nanosecond. Where the usual phase of the clock does not agree, the
+// one that does is found and named.
+func TestVirtioTracesToTheNanosecond(t *testing.T) {
+	for name, clock := range map[string]string{
+		"o10_virtio_w1024_n0_q1.61": "", "o10_virtio_w1024_n0_q1.612": "clock 85 ns",
+		"o11_virtio_w1024_n0_q2.61": "", "o11_virtio_w1024_n0_q2.612": "",
+		"o12_virtio_w1024_n1_q1.612": "clock 183 ns",
+	} {
+		r, err := tracecheck.Check(context.Background(), filepath.Join(open, name+".tsv.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.EqualTime != r.Packets || r.Variant != clock {
+			t.Errorf("%s: %d of %d packets, at their time %d, %q; want all, and %q", name, r.EqualLen, r.Packets, r.EqualTime, r.Variant, clock)
+		}
+	}
+}

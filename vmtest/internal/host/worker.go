@@ -281,7 +281,7 @@ func (k *Worker) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.T
 	k.owner.Taken(now, k.pair.Index(), o, h, iov)
 	k.serving = serveTX
 	k.packets++
-	k.bytes += o.Len
+	k.bytes += o.Len + hdrTrailer
 	k.occupy(now, k.model.TX(o.Len+hdrTrailer))
 	return k.free, netdev.Sent
 }
