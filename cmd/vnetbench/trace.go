@@ -101,6 +101,7 @@ type traceCheckCmd struct {
 	Path   string  `arg:"" help:"A trace, or a folder of traces."`
 	Format string  `enum:"text,json" default:"text" help:"text or json."`
 	SVG    string  `name:"svg" placeholder:"DIR" help:"Draw each comparison into a file there."`
+	Clock  bool    `help:"Where a trace differs, try every phase that the guest's clock may have had, and say which fits best."`
 	Least  float64 `placeholder:"PERCENT" help:"Fail if a trace has a smaller share of packets of equal length."`
 }
 
@@ -118,7 +119,7 @@ func (c *traceCheckCmd) check(ctx context.Context, w io.Writer) error {
 	}
 	var reports []*trace.Report
 	for _, f := range files {
-		r, err := tracecheck.Check(ctx, f)
+		r, err := tracecheck.Check(ctx, f, tracecheck.Options{Clock: c.Clock})
 		if ctx.Err() != nil {
 			return errInterrupted
 		}

@@ -46,12 +46,20 @@ func Files(path string) ([]string, error) {
 	return out, nil
 }
 
+// Options are what a check may vary to find the run that fits a trace best.
+type Options struct {
+	// Clock tries every phase of the guests' clock. It chooses by the trace's
+	// packets, so what it finds says that the model can make a trace, not that the
+	// header alone does.
+	Clock bool
+}
+
 // Check runs the model on the header of the trace at path and compares it with
 // the trace. Where a kernel draws a lot that no header tells, the first phase
 // of BBR's cycle, every outcome is tried, and the report's Variant says which
-// fitted best. So is the phase of the guests' clock if the usual one does not
-// agree packet for packet: see fitClock.
-func Check(ctx context.Context, path string) (*trace.Report, error) {
+// fitted best. With o.Clock so is the phase of the guests' clock, if the usual
+// one does not agree packet for packet.
+func Check(ctx context.Context, path string, o Options) (*trace.Report, error) {
 	header, err := trace.ReadHeaderFile(path)
 	if err != nil {
 		return nil, err
@@ -72,7 +80,7 @@ func Check(ctx context.Context, path string) (*trace.Report, error) {
 			best = r
 		}
 	}
-	if best.EqualLen == best.Packets || best.Variant != "" {
+	if !o.Clock || best.EqualLen == best.Packets || best.Variant != "" {
 		return best, nil
 	}
 	return fitClock(ctx, header, truth, best)
