@@ -198,6 +198,9 @@ func (w *world) warnings() []string {
 	if w.s.CPUs() > 1 {
 		out = append(out, "the guest has one CPU, and flows go to queues by hash")
 	}
+	if w.shared() {
+		out = append(out, "flows share a queue while another has none; another --seed gives other queues")
+	}
 	if w.s.GSOMaxSize > maxGSOSize && w.s.NIC.TSOMaxSize > maxGSOSize {
 		out = append(out, fmt.Sprintf("gso_max_size is %d: virtio_net allows no more, whatever the scenario says (%d)", maxGSOSize, w.s.GSOMaxSize))
 	}

@@ -1,79 +1,76 @@
 package umlguest
 
 import (
-	"bytes"
 	"io"
+	"os"
 	"strings"
-	"sync"
 )
 
-// consoleMax is how many lines of a console are kept.
-const consoleMax = 64
-
-// console takes what a guest prints. Lines that begin with @ are its program's
-// report; the last of the others are kept for error messages. Its methods may be
-// called from any goroutine.
+// console is what a guest prints, in a file: a pipe would interrupt the guest
+// whenever it was emptied, at times that are no function of the scenario. Lines
+// that begin with @ are its program's report.
 type console struct {
-	to io.Writer // may be nil
-
-	mu     sync.Mutex
-	part   []byte
-	lines  []string
-	report []string
+	f    *os.File
+	text string // all of it, once it is closed
 }
 
-// Write takes a piece of output.
-func (c *console) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.to != nil {
-		_, _ = c.to.Write(b)
+func openConsole(path string) (*console, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	return &console{f: f}, err
+}
+
+// consoleMax bounds how much of a console is looked at, in bytes.
+const consoleMax = 16 << 20
+
+// read returns what was printed so far.
+func (c *console) read() string {
+	if c.f == nil {
+		return c.text
 	}
-	c.part = append(c.part, b...)
-	for {
-		i := bytes.IndexByte(c.part, '\n')
-		if i < 0 {
-			return len(b), nil
+	b, _ := io.ReadAll(io.NewSectionReader(c.f, 0, consoleMax)) // what cannot be read was not printed
+	return string(b)
+}
+
+// lines returns the lines of the report, without their mark, or all others but
+// empty ones.
+func (c *console) lines(report bool) []string {
+	var out []string
+	for line := range strings.SplitSeq(c.read(), "\n") {
+		line = strings.TrimRight(line, "\r")
+		text, marked := strings.CutPrefix(line, "@")
+		if marked == report && text != "" {
+			out = append(out, text)
 		}
-		c.line(strings.TrimRight(string(c.part[:i]), "\r"))
-		c.part = c.part[i+1:]
 	}
+	return out
 }
 
-func (c *console) line(s string) {
-	if strings.HasPrefix(s, "@") {
-		c.report = append(c.report, s[1:])
-		return
-	}
-	if s == "" {
-		return
-	}
-	if len(c.lines) == consoleMax {
-		c.lines = append(c.lines[:0], c.lines[1:]...)
-	}
-	c.lines = append(c.lines, s)
-}
-
-// last joins the last n lines.
+// last joins the last n lines that are not of the report.
 func (c *console) last(n int) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	lines := c.lines
-	if len(c.part) > 0 {
-		lines = append(lines[:len(lines):len(lines)], string(c.part))
-	}
+	lines := c.lines(false)
 	return strings.Join(lines[max(0, len(lines)-n):], " | ")
 }
 
 // said returns the report's lines that begin with a word, without it.
 func (c *console) said(word string) []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	var out []string
-	for _, l := range c.report {
+	for _, l := range c.lines(true) {
 		if rest, ok := strings.CutPrefix(l, word+" "); ok || l == word {
 			out = append(out, rest)
 		}
 	}
 	return out
+}
+
+// close keeps the text, gives it to w, which may be nil, and closes the file.
+func (c *console) close(w io.Writer) error {
+	c.text = c.read()
+	err := c.f.Close()
+	c.f = nil
+	if w != nil {
+		if _, werr := io.WriteString(w, c.text); err == nil {
+			err = werr
+		}
+	}
+	return err
 }

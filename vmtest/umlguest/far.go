@@ -48,7 +48,8 @@ func (w *world) identify(pair int, o *host.Outgoing, iov [][]byte) {
 	}
 	f := &w.flows[id]
 	if o.Info.Flags&skb.SYN != 0 {
-		f.iss, f.known = uint32(o.Info.Seq), true
+		f.iss, f.known, f.queue = uint32(o.Info.Seq), true, pair
+		w.connected()
 	}
 	if !f.known {
 		return

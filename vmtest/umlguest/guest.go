@@ -90,22 +90,36 @@ func (g *Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (r
 	// A guest ends with the thread that started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	for lot := range lots {
+		last := lot == lots-1 || !separable(&s)
+		if run, err = attempt(ctx, s, &o, k, far, lot, !last); !errors.Is(err, errSameQueue) {
+			break
+		}
+	}
+	return run, err
+}
+
+// attempt boots the guests and runs the scenario once, with a lot's random
+// numbers. With separate, it ends with errSameQueue if two flows have one queue.
+func attempt(ctx context.Context, s vmtest.Scenario, o *vmtest.Options, k, far Kernel, lot int, separate bool) (run *vmtest.Run, err error) {
 	if o.Progress != nil {
 		o.Progress(vmtest.Progress{Phase: "boot"})
 	}
-	w, err := newWorld(ctx, s, &o)
+	w, err := newWorld(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
+	w.lot, w.separate = lot, separate
 	defer func() {
 		if cerr := w.close(); err == nil {
 			err = cerr
 		}
 	}()
-	if err := w.boot(k, far, &o); err != nil {
+	if err := w.boot(k, far); err != nil {
 		return nil, err
 	}
 	if err = w.run(); err != nil && !errors.Is(err, ctx.Err()) {
+		w.rec.out = nil // a trace that is not whole is not written
 		return nil, err
 	}
 	return w.outcome(k), err

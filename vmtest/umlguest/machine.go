@@ -30,13 +30,12 @@ type machine struct {
 
 // machineConfig is what a machine is started with.
 type machineConfig struct {
-	kernel  string // executable
-	shim    string // preloaded
-	dir     string // where its files are
-	memMB   int
-	seed    uint64
-	params  []string // of the kernel
-	console *console
+	kernel string // executable
+	shim   string // preloaded
+	dir    string // where its files are
+	memMB  int
+	seed   uint64
+	params []string // of the kernel
 }
 
 // Names of the files in a machine's directory: the initramfs, and the sockets of
@@ -60,7 +59,11 @@ func (c *machineConfig) args() []string {
 // startMachine starts a kernel. It ends with the thread that starts it, so that
 // is locked for as long as the machine is wanted.
 func startMachine(c machineConfig) (*machine, error) {
-	m := &machine{console: c.console, ended: make(chan struct{})}
+	m := &machine{ended: make(chan struct{})}
+	var err error
+	if m.console, err = openConsole(filepath.Join(c.dir, "console")); err != nil {
+		return nil, err
+	}
 	m.cmd = exec.Command(c.kernel, c.args()...)
 	m.cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + c.dir, "LD_PRELOAD=" + c.shim,
 		"VNETBENCH_SEED=" + strconv.FormatUint(c.seed, 10)}
@@ -68,10 +71,10 @@ func startMachine(c machineConfig) (*machine, error) {
 		m.cmd.Env = append(m.cmd.Env, "TMPDIR="+t) // where the guest's memory is; else /dev/shm
 	}
 	m.cmd.Dir = c.dir
-	m.cmd.Stdout, m.cmd.Stderr = c.console, c.console
+	m.cmd.Stdout, m.cmd.Stderr = m.console.f, m.console.f
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	old, err := fixedAddresses()
-	m.random = err != nil
+	old, refused := fixedAddresses()
+	m.random = refused != nil
 	err = m.cmd.Start()
 	restoreAddresses(old)
 	if err != nil {

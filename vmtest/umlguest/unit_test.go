@@ -43,9 +43,9 @@ func TestMessage(t *testing.T) {
 }
 
 func TestConsole(t *testing.T) {
-	c := &console{}
+	c := newConsole(t)
 	for _, part := range []string{"Linux version\r\n@flow 0 end written=5\n@re", "ady\n", "panic: no init", "", "\nhalf"} {
-		_, _ = io.WriteString(c, part)
+		_, _ = io.WriteString(c.f, part)
 	}
 	if got := c.last(2); got != "panic: no init | half" {
 		t.Errorf("last lines %q", got)
@@ -56,12 +56,24 @@ func TestConsole(t *testing.T) {
 	if len(c.said("ready")) != 1 || len(c.said("read")) != 0 {
 		t.Error("a word of the report is not found, or a part of one is")
 	}
-	for range 3 * consoleMax {
-		_, _ = io.WriteString(c, "line\n")
+	var all strings.Builder
+	if err := c.close(&all); err != nil || !strings.HasSuffix(all.String(), "\nhalf") || c.last(1) != "half" {
+		t.Errorf("after close: %v, %q, last line %q", err, all.String(), c.last(1))
 	}
-	if n := strings.Count(c.last(1000), "line"); n != consoleMax {
-		t.Errorf("%d lines are kept, want %d", n, consoleMax)
+}
+
+func newConsole(t *testing.T) *console {
+	t.Helper()
+	c, err := openConsole(filepath.Join(t.TempDir(), "console"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if c.f != nil {
+			c.f.Close()
+		}
+	})
+	return c
 }
 
 func TestCounters(t *testing.T) {
@@ -252,7 +264,7 @@ func fakeClient(t *testing.T) (c *client, fd int) {
 	t.Cleanup(func() { unix.Close(p[0]); unix.Close(p[1]) })
 	k := &calendar{ctx: context.Background(), patience: 300 * time.Millisecond}
 	c = &client{cal: k, name: "guest sender", time: p[0], request: vtime.Never}
-	c.vm = &machine{console: &console{}, ended: make(chan struct{})}
+	c.vm = &machine{console: newConsole(t), ended: make(chan struct{})}
 	c.dev = &session{c: c, fd: -1, backend: -1}
 	k.clients = []*client{c}
 	return c, p[1]
@@ -331,7 +343,7 @@ func TestGuestFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			k, fd := fakeClient(t)
 			k.started, k.now, k.granted = true, 1000, 2000
-			_, _ = io.WriteString(k.vm.console, "last words\n")
+			_, _ = io.WriteString(k.vm.console.f, "last words\n")
 			say(t, fd, c.say...)
 			err := k.serve()
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) || !strings.Contains(err.Error(), "guest sender at ") ||
@@ -372,3 +384,54 @@ func TestTies(t *testing.T) {
 type actor func()
 
 func (a actor) Run(vtime.Time, uint64) { a() }
+
+// The model runs what the kernel runs: the same pauses, limits and queues.
+func TestModel(t *testing.T) {
+	s := scenario(t, "kernel=6.1", "flows=2", "queue_pairs=2", "gso_max_size=181000", "nic.tso_max_size=524280", "guest_cpu=kvm", "work=300ns", "receiver.kind=kernel")
+	m := Model(s, []int{1, 0})
+	if err := m.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if m.Kernel != "6.1" || m.HZ != 100 || m.GuestCPU != "uml" || m.GSOMaxSize != 65536 || m.Work != 0 || m.CPUs() != 1 || m.Receiver.Kind != vmtest.ReceiverModel {
+		t.Errorf("model %+v", m)
+	}
+	for i, queue := range []int{1, 0} {
+		if f := m.Flow(i); f.Queue != queue || f.Think != think(&s, s.Flow(i)) || f.Think == 0 {
+			t.Errorf("flow %d: %+v", i, f)
+		}
+	}
+	if s.HZ != 0 || len(s.PerFlow) != 0 {
+		t.Error("the scenario itself was changed")
+	}
+}
+
+func TestSeparable(t *testing.T) {
+	for _, c := range []struct {
+		settings []string
+		want     bool
+	}{
+		{[]string{"flows=2", "queue_pairs=2"}, true},
+		{[]string{"flows=3", "queue_pairs=4"}, true},
+		{[]string{"flows=2", "queue_pairs=1"}, false},
+		{[]string{"flows=1", "queue_pairs=2"}, false},
+		{[]string{"flows=8", "queue_pairs=8"}, false},
+		{[]string{"flows=2", "queue_pairs=2", "flow.1.start=1s"}, false},
+	} {
+		s := scenario(t, c.settings...)
+		if got := separable(&s); got != c.want {
+			t.Errorf("%v: %v, want %v", c.settings, got, c.want)
+		}
+	}
+}
+
+// An attempt whose flows share a queue ends when the last has connected.
+func TestConnected(t *testing.T) {
+	w := &world{separate: true, flows: []flowState{{known: true, queue: 1}, {queue: 1}}}
+	if w.connected(); w.cal.fail != nil {
+		t.Errorf("%v, but one flow has not connected", w.cal.fail)
+	}
+	w.flows[1].known = true
+	if w.connected(); !errors.Is(w.cal.fail, errSameQueue) {
+		t.Errorf("%v, want errSameQueue", w.cal.fail)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,8 +34,11 @@ type world struct {
 	net      *host.Network // with modelled receivers
 	receiver *receiver     // with a receiving guest
 
+	lot      int        // of random numbers, from 0
+	separate bool       // flows that share a queue end the run
 	marks    []snapshot // at the times of mark
 	progress func(vmtest.Progress)
+	log      io.Writer // takes the consoles; may be nil
 }
 
 // flowState is what the world knows of a flow from its packets.
@@ -59,7 +63,7 @@ const patience = 30 * time.Second
 const bootPatience = 20 * time.Second
 
 func newWorld(ctx context.Context, s vmtest.Scenario, o *vmtest.Options) (*world, error) {
-	w := &world{s: s, progress: o.Progress}
+	w := &world{s: s, progress: o.Progress, log: o.Log}
 	w.cal.ctx, w.cal.patience = ctx, patience
 	var err error
 	if w.model, err = host.NewModel(s.Host); err != nil {
@@ -139,7 +143,7 @@ func (w *world) newNetwork() error {
 }
 
 // boot starts the guests. It fails if one does not come as far as its clock.
-func (w *world) boot(k, far Kernel, o *vmtest.Options) error {
+func (w *world) boot(k, far Kernel) error {
 	var err error
 	if w.dir, err = runDir(); err != nil {
 		return err
@@ -151,14 +155,14 @@ func (w *world) boot(k, far Kernel, o *vmtest.Options) error {
 	case vmtest.ReleaseNAPI:
 		params = append(params, "virtio_net.napi_tx=1")
 	}
-	if err := w.start(w.sender, k, senderConf(&w.s), params, o); err != nil || w.receiver == nil {
+	if err := w.start(w.sender, k, senderConf(&w.s), params); err != nil || w.receiver == nil {
 		return err
 	}
-	return w.start(w.receiver.c, far, receiverConf(&w.s), nil, o)
+	return w.start(w.receiver.c, far, receiverConf(&w.s), nil)
 }
 
 // start starts one guest, with files of its own.
-func (w *world) start(c *client, k Kernel, conf string, params []string, o *vmtest.Options) error {
+func (w *world) start(c *client, k Kernel, conf string, params []string) error {
 	dir := filepath.Join(w.dir, strings.TrimPrefix(c.name, "guest "))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -166,8 +170,8 @@ func (w *world) start(c *client, k Kernel, conf string, params []string, o *vmte
 	if err := writeInitramfs(filepath.Join(dir, initrdFile), k.Init, conf); err != nil {
 		return err
 	}
-	return w.connect(c, machineConfig{kernel: k.Path, shim: k.Shim, dir: dir, memMB: memoryFor(&w.s), seed: w.s.Seed,
-		params: params, console: &console{to: o.Log}})
+	return w.connect(c, machineConfig{kernel: k.Path, shim: k.Shim, dir: dir, memMB: memoryFor(&w.s), seed: w.s.Seed + uint64(w.lot)<<32,
+		params: params})
 }
 
 // connect starts a guest and takes the connection of its clock. That of its device
@@ -251,16 +255,17 @@ func (w *world) run() error {
 
 // close ends the guests and removes what they had.
 func (w *world) close() error {
+	var err error
 	for _, c := range w.cal.clients {
 		if c.vm != nil {
 			c.vm.kill()
+			err = errors.Join(err, c.vm.console.close(w.log))
 		}
 		c.dev.close()
 		osio.Close(c.time)
 	}
-	var err error
 	if w.dir != "" {
-		err = os.RemoveAll(w.dir)
+		err = errors.Join(err, os.RemoveAll(w.dir))
 	}
 	return errors.Join(err, w.rec.close())
 }
