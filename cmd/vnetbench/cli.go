@@ -14,6 +14,7 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Be a vhost-user net device for a virtual machine monitor."`
 	List    listCmd    `cmd:"" help:"List the scenarios, or what else can be named."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what of QEMU, KVM, kernels and taps is here, and how to get the rest."`
+	Compare compareCmd `cmd:"" help:"Run a scenario on a real kernel in virtual time and on its model, and compare the packets."`
 	Kernel  kernelCmd  `cmd:"" help:"Build a Linux kernel that runs in user mode and virtual time, for --guest uml."`
 	Trace   traceCmd   `cmd:"" help:"Show and compare packet traces, and hold the model against those of real kernels."`
 	Version versionCmd `cmd:"" help:"Print the version."`

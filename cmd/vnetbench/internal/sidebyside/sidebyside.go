@@ -1,0 +1,124 @@
+// Package sidebyside lays the runs of two guests beside each other, packet for
+// packet and counter for counter. It runs nothing and opens no file.
+package sidebyside
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/trace"
+)
+
+// Side is one guest's run of a scenario.
+type Side struct {
+	Guest string
+	Run   *vmtest.Run
+	Trace *trace.Trace
+}
+
+// Pair is two runs of what is the same scenario for both. The first is held to be
+// right.
+type Pair struct {
+	Label        string
+	Truth, Model Side
+	Report       *trace.Report
+}
+
+// New compares two sides.
+func New(label string, truth, model Side) Pair {
+	r := trace.Compare(truth.Trace, model.Trace)
+	r.Trace, r.Model = label+" "+truth.Guest, label+" "+model.Guest
+	return Pair{label, truth, model, r}
+}
+
+// Text writes the comparison of all pairs, their counters, and, if there is only
+// one pair, the first differences in full.
+func Text(w io.Writer, pairs []Pair) error {
+	var reports []*trace.Report
+	for _, p := range pairs {
+		reports = append(reports, p.Report)
+	}
+	if err := trace.WriteCheck(w, reports); err != nil {
+		return err
+	}
+	if err := writeCounters(w, pairs); err != nil {
+		return err
+	}
+	if len(pairs) != 1 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return pairs[0].Report.WriteText(w)
+}
+
+// counter is a figure of a run's totals that is laid side by side.
+type counter struct {
+	name string
+	of   func(*vmtest.Totals) float64
+}
+
+var counters = []counter{
+	{"Gbit/s", func(t *vmtest.Totals) float64 { return t.GoodputBps / 1e9 }},
+	{"mean bytes", func(t *vmtest.Totals) float64 { return t.GSOMeanBytes }},
+	{">=8 MSS %", func(t *vmtest.Totals) float64 { return 100 * t.BigShare }},
+	{"packets/MB", func(t *vmtest.Totals) float64 { return t.PacketsPerMB }},
+	{"acks/MB", func(t *vmtest.Totals) float64 { return t.AcksPerMB }},
+	{"kicks/MB", func(t *vmtest.Totals) float64 { return t.KicksPerMB }},
+	{"tx calls/MB", func(t *vmtest.Totals) float64 { return t.TxCallsPerMB }},
+	{"rx calls/MB", func(t *vmtest.Totals) float64 { return t.RxCallsPerMB }},
+}
+
+func writeCounters(w io.Writer, pairs []Pair) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "\nrun\tguest\t")
+	for _, c := range counters {
+		fmt.Fprintf(t, "%s\t", c.name)
+	}
+	fmt.Fprintln(t)
+	for _, p := range pairs {
+		for i, s := range []Side{p.Truth, p.Model} {
+			label := p.Label
+			if i > 0 {
+				label = strings.Repeat(" ", len(label))
+			}
+			fmt.Fprintf(t, "%s\t%s\t", label, s.Guest)
+			for _, c := range counters {
+				fmt.Fprintf(t, "%.4g\t", c.of(&s.Run.Totals))
+			}
+			fmt.Fprintln(t)
+		}
+	}
+	return t.Flush()
+}
+
+// pairJSON is a pair in JSON.
+type pairJSON struct {
+	Label      string          `json:"label"`
+	TruthGuest string          `json:"truth_guest"`
+	ModelGuest string          `json:"model_guest"`
+	Packets    json.RawMessage `json:"packets"`
+	Truth      *vmtest.Run     `json:"truth"`
+	Model      *vmtest.Run     `json:"model"`
+}
+
+// JSON writes all pairs, with the runs in full.
+func JSON(w io.Writer, pairs []Pair) error {
+	out := []pairJSON{}
+	for _, p := range pairs {
+		var b bytes.Buffer
+		if err := p.Report.WriteJSON(&b); err != nil {
+			return err
+		}
+		out = append(out, pairJSON{p.Label, p.Truth.Guest, p.Model.Guest, b.Bytes(), p.Truth.Run, p.Model.Run})
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
