@@ -43,6 +43,7 @@ type Run struct {
 	Remedies      []string           `json:"remedies"`
 	Policy        string             `json:"policy"`
 	QueuePairs    int                `json:"queue_pairs"`
+	MeasuredAt    string             `json:"measured_at"` // MeasuredAtDevice or MeasuredAtGuest
 	Write         int64              `json:"write"`       // bytes of one write call
 	MSS           int                `json:"mss"`         // payload of a full segment
 	DurationNs    int64              `json:"duration_ns"` // measured time
@@ -56,6 +57,12 @@ type Run struct {
 	Warnings      []string           `json:"warnings"`
 	TraceHash     *string            `json:"trace_hash"` // null for a guest in real time
 }
+
+// Points at which packets are counted.
+const (
+	MeasuredAtDevice = "device" // by the device's own counters
+	MeasuredAtGuest  = "guest"  // where they leave the sender: the topology has no device
+)
 
 // Totals are the sums over the queues and flows of a run. kicks and tx_calls
 // are those of the transmit queues, rx_calls those of the receive queues; the

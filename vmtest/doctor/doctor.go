@@ -1,5 +1,5 @@
-// Package doctor says what of the things that a QEMU guest needs is on this
-// machine, and gets what is missing. It looks by trying: a tap is made, a
+// Package doctor says what of the things that a guest with a real kernel needs is on
+// this machine, and gets what is missing. It looks by trying: a tap is made, a
 // namespace is made, a kernel is booted under KVM; nothing of it stays.
 package doctor
 
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/vnetbench/vnetbench/vmtest/qemuguest"
+	"github.com/vnetbench/vnetbench/vmtest/umlguest"
 )
 
 // Check is what was found out about one thing.
@@ -68,7 +69,19 @@ func Run(ctx context.Context) []Check {
 	checks = append(checks, kvm(ctx, emulator, any))
 	checks = append(checks, found("network namespace", qemuguest.CheckNamespace(), "", "can be made"))
 	checks = append(checks, found("tap", qemuguest.CheckTap(), "", "/dev/net/tun, two queues can be made"))
-	return append(checks, toolchain(), parentDeath())
+	checks = append(checks, toolchain(), parentDeath())
+	for _, name := range umlguest.Named {
+		checks = append(checks, userMode(ctx, name))
+	}
+	return checks
+}
+
+// userMode is a kernel for guests in virtual time.
+func userMode(ctx context.Context, name string) Check {
+	k, err := umlguest.FindKernel(ctx, name)
+	c := found("user mode "+name, err, "vnetbench kernel build "+name, k.Path)
+	c.Optional = true
+	return c
 }
 
 // found is a check whose error says by itself what is wrong.

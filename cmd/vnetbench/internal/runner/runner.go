@@ -109,6 +109,10 @@ func complete(run *vmtest.Run, r vmtest.PlannedRun) {
 	if run.Release == "" {
 		run.Release = s.Release
 	}
+	run.MeasuredAt = vmtest.MeasuredAtDevice
+	if s.Topology == vmtest.TopologyVeth {
+		run.MeasuredAt = vmtest.MeasuredAtGuest
+	}
 	if run.MSS == 0 {
 		run.MSS = s.EffectiveMSS()
 	}
