@@ -5,14 +5,14 @@ import (
 	"github.com/vnetbench/vnetbench/virtio"
 )
 
-// netHdr describes a packet to the device: segmentation and the checksum that
-// the guest left to it (virtio_net_hdr_from_skb, v6.1; virtio 1.3 §5.1.6.2).
+// netHdr describes a packet to the device in h, which is zero: segmentation and
+// the checksum that the guest left to it (virtio_net_hdr_from_skb, v6.1; virtio
+// 1.3 §5.1.6.2).
 // Packets that are not TCP or UDP over IP carry their checksum already.
-func netHdr(p *skb.SKB, csum bool) virtio.NetHdr {
-	var h virtio.NetHdr
+func netHdr(h *virtio.NetHdr, p *skb.SKB, csum bool) {
 	l4, offset, gso := l4Of(p.Hdr[:p.HdrLen])
 	if l4 == 0 || !csum {
-		return h
+		return
 	}
 	h.Flags = virtio.HdrNeedsCSum
 	h.CSumStart, h.CSumOffset = uint16(l4), uint16(offset)
@@ -22,7 +22,6 @@ func netHdr(p *skb.SKB, csum bool) virtio.NetHdr {
 			h.GSOType |= virtio.GSOECN
 		}
 	}
-	return h
 }
 
 // l4Of finds the transport header in the headers of a frame: its offset, that of

@@ -165,7 +165,8 @@ func (q *TxQueue) add(p *skb.SKB) bool {
 func (q *TxQueue) describe(p *skb.SKB, off uint64) (n int) {
 	hdr := q.cfg.hdrLen()
 	slot := q.mem[off : off+txStride]
-	h := netHdr(p, q.cfg.Features.Has(virtio.FeatureCSum))
+	var h virtio.NetHdr
+	netHdr(&h, p, q.cfg.Features.Has(virtio.FeatureCSum))
 	h.Encode(slot[:hdr])
 	copy(slot[hdr:], p.Hdr[:p.HdrLen])
 	gpa := q.gpa + off

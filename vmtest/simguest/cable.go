@@ -223,7 +223,7 @@ func (c *cable) crossCut(now vtime.Time, o *host.Outgoing, whole link.Segment, h
 
 func (c *cable) cross(now vtime.Time, flow int32, s *link.Segment, bytes int64) {
 	if _, at, fate := c.out.Send(now, bytes); fate == link.Arrives {
-		c.arriving.push(arrival{at, flow, *s})
+		*c.arriving.push(at, flow) = *s
 	}
 }
 

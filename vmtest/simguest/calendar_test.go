@@ -108,7 +108,7 @@ func TestPeerReadsOneAfterTheOther(t *testing.T) {
 		w := extWorld(t, "6.1")
 		n := w.cable
 		for i, at := range []vtime.Time{c.first, c.second} {
-			n.arriving.push(arrival{at, int32(i), link.Segment{Seq: 1, Len: 1448, TrueSize: 2816, Frags: 1}})
+			*n.arriving.push(at, int32(i)) = link.Segment{Seq: 1, Len: 1448, TrueSize: 2816, Frags: 1}
 		}
 		var acked []vtime.Time
 		for w.loop.Next() <= c.second+1000 && w.loop.Step() {

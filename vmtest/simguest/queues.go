@@ -21,7 +21,8 @@ type inbound struct {
 	head, n int
 }
 
-func (q *inbound) push(a arrival) {
+// push adds an arrival and returns its segment, to be filled in.
+func (q *inbound) push(at vtime.Time, flow int32) *link.Segment {
 	if q.n == len(q.ring) {
 		grown := make([]arrival, max(64, 2*q.n))
 		for i := range q.n {
@@ -29,10 +30,12 @@ func (q *inbound) push(a arrival) {
 		}
 		q.ring, q.head = grown, 0
 	}
-	q.ring[(q.head+q.n)&(len(q.ring)-1)] = a
+	a := &q.ring[(q.head+q.n)&(len(q.ring)-1)]
+	a.at, a.flow = at, flow
 	if q.n++; q.n == 1 {
-		q.timer.Set(a.at)
+		q.timer.Set(at)
 	}
+	return &a.seg
 }
 
 func (q *inbound) peek() *arrival { return &q.ring[q.head] }
