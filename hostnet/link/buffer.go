@@ -5,6 +5,7 @@ package link
 // window then grows with every packet up to ReceiverConfig.WindowMax.
 type BufferConfig struct {
 	Size uint32 // sk_rcvbuf: tcp_rmem[1]
+	Max  uint32 // tcp_rmem[2]; 0: the window grows for every packet
 	// Measured takes the share of the buffer that is payload from the packets that
 	// come (scaling_ratio, v6.6); before, it is half (tcp_adv_win_scale 1).
 	Measured bool
@@ -66,6 +67,25 @@ func (b *buffer) space() uint32 {
 func (b *buffer) room(thresh uint32) uint32 {
 	limit := min(b.clamp, b.space())
 	return limit - min(limit, thresh)
+}
+
+// grows reports whether a packet makes the window grow: one that takes a lot more
+// memory than its payload does so only while the window is small
+// (tcp_grow_window, truesize_adjust and __tcp_grow_window, v6.1).
+func (b *buffer) grows(s *Segment, thresh uint32) bool {
+	if b.Max == 0 || s.TrueSize == 0 {
+		return true
+	}
+	takes, most := b.payload(int64(s.TrueSize-s.HeadSize)), b.payload(int64(b.Max))>>1
+	if takes <= uint32(s.Len) {
+		return true
+	}
+	for takes >>= 1; thresh <= most; takes, most = takes>>1, most>>1 {
+		if takes <= uint32(s.Len) {
+			return true
+		}
+	}
+	return false
 }
 
 // window is what the receiver would offer, and whether the buffer is more than

@@ -92,7 +92,7 @@ func (r *Receiver) absorb() {
 // acknowledgements are not delayed.
 func (r *Receiver) grow(s *Segment) {
 	if r.buf.Size > 0 {
-		if room := r.buf.room(r.thresh); s.Len >= growLen && room > 0 {
+		if room := r.buf.room(r.thresh); s.Len >= growLen && room > 0 && r.buf.grows(s, r.thresh) {
 			r.ack.quick |= 1
 			r.thresh += min(uint32(2*max(r.cfg.MSS, s.Len)), room)
 		}

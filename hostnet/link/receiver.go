@@ -20,6 +20,7 @@ type Segment struct {
 	CWR   bool // the sender answered to ECE
 
 	TrueSize int32 // what a socket is charged for the packet; 0: its payload
+	HeadSize int32 // of TrueSize, what the head takes if the payload is in fragments only
 	Frags    int32 // fragments that its payload is in; 0: one
 }
 

@@ -109,6 +109,9 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 	if c.w.ce != nil {
 		cfg.Process = true
 		cfg.Buffer = link.BufferConfig{Size: c.buffer(), Measured: major*1000+minor >= 6006}
+		if c.peer != nil {
+			cfg.Buffer.Max = uint32(s.Receiver.Rmem)
+		}
 		c.w.deferAck = rules.BacklogDefer
 	}
 	if (c.cut || c.queue > 0) && s.Receiver.GRO {

@@ -49,6 +49,9 @@ func (p *peer) input(now vtime.Time, a *arrival) {
 		p.buffers.take(headerBytes) // the handshake's last packet
 	}
 	a.seg.TrueSize, a.seg.Frags = p.buffers.take(a.seg.Len + headerBytes)
+	if a.seg.Frags > 0 {
+		a.seg.HeadSize = headSize
+	}
 	e.rcv.Receive(now, &a.seg)
 	e.drain(now)
 	p.note(e)

@@ -38,7 +38,8 @@ var realKernels = []realKernel{
 }
 
 // experiment is the scenario of a cell: guest CPU time is free but for clock
-// reads, one CPU, and each flow has its queue.
+// reads, one CPU, each flow has its queue, and the kernel is built and set as it was
+// for the experiments.
 func (c realKernel) experiment() []string {
 	think := "2us"
 	if c.write > 1024 {
@@ -48,6 +49,7 @@ func (c realKernel) experiment() []string {
 		"host=" + c.host, "kernel=" + c.kernel, "release=" + c.release, fmt.Sprintf("write=%d", c.write),
 		"think=" + think, fmt.Sprintf("queue_pairs=%d", c.pairs), "guest_cpu=uml", "vcpus=1",
 		"flow.0.queue=0", fmt.Sprintf("flow.1.queue=%d", c.pairs-1), "receiver.rmem=32M",
+		"sysctl.tcp_rmem=4096 6291456 33554432", "driver.bql=off", "max_tcp_header=192", "hz=100",
 		"duration=10ms", "warmup=2ms",
 	}
 }

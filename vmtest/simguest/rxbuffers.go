@@ -20,6 +20,8 @@ const (
 	rxMax     = 4096 - virtio.NetHdrLen
 	rxWeight  = 64 // of the mean (DECLARE_EWMA)
 	cacheLine = 64
+	rxHead    = 1024
+	headSize  = rxHead + 256 // with the sk_buff
 )
 
 // newRxBuffers is a full ring, as after the driver's start and some short packets.
@@ -35,12 +37,12 @@ func newRxBuffers(before int) *rxBuffers {
 // shortFrame is the least that crosses an Ethernet.
 const shortFrame = 60
 
-// framesBefore is how many packets a guest got before the first SYN: address
-// resolution, and what the other's IPv6 announces. It was found by where the holes
-// at the ends of pages are; the kernels' builds differ.
+// framesBefore is how many packets a guest got before the first SYN. It was found by
+// where the holes at the ends of pages are, and is the same in all open traces of a
+// kernel.
 func framesBefore(kernel string) int {
 	if kernel == "6.1" {
-		return 2
+		return 0
 	}
 	return 3
 }
@@ -67,11 +69,7 @@ func (b *rxBuffers) fill() {
 // is charged for it and in how many fragments it is: a head of 1 KiB
 // (napi_alloc_skb), and its buffers unless all of it fits the head (page_to_skb).
 func (b *rxBuffers) take(frame int32) (truesize, frags int32) {
-	const (
-		head   = 1024
-		skbuff = 256
-		room   = head - 320 - 66 // less the end of it and the space kept in front
-	)
+	const room = rxHead - 320 - 66 // less the end of it and the space kept in front
 	used, size := int32(0), int32(0)
 	for left := frame + virtio.NetHdrLen; left > 0 && int(used) < len(b.posted); used++ {
 		left -= b.posted[used]
@@ -87,7 +85,7 @@ func (b *rxBuffers) take(frame int32) (truesize, frags int32) {
 		b.fill()
 	}
 	if frame <= room {
-		return head + skbuff, 0
+		return headSize, 0
 	}
-	return head + skbuff + size, used
+	return headSize + size, used
 }
