@@ -71,7 +71,7 @@ func mqSmallPackets() Plan {
 	s := Default()
 	s.Name = "mq-small-packets"
 	s.Kernel, s.GuestCPU = "3.8", "kvm-2013"
-	s.Duration, s.Work = 50*time.Millisecond, 300*time.Nanosecond
+	s.Duration = 50 * time.Millisecond
 	both := []string{"win-divisor-1", "no-full-size-test"}
 	return Plan{
 		Name: s.Name,

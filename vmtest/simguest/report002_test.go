@@ -76,8 +76,8 @@ func TestReport002WithoutOffloads(t *testing.T) {
 			t.Errorf("%d pairs: mean packet %.0f exceeds the MSS %d", r.QueuePairs, r.Totals.GSOMeanBytes, r.MSS)
 		}
 	}
-	if ratio := two.Totals.PacketsPerMB / one.Totals.PacketsPerMB; ratio > 1.15 { // with offloads it is above 2
-		t.Errorf("two pairs send %.2f times the packets of one, want below 1.15", ratio)
+	if ratio := two.Totals.PacketsPerMB / one.Totals.PacketsPerMB; ratio > 1.1 { // with offloads it is above 2
+		t.Errorf("two pairs send %.2f times the packets of one, want below 1.1", ratio)
 	}
 }
 

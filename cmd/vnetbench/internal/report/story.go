@@ -45,9 +45,15 @@ func paragraph(b *strings.Builder, cs []vmtest.Conclusion) {
 	}
 }
 
+// mostFlips is how many changes of costs are named; the result as JSON has all.
+const mostFlips = 6
+
 // flips names the changes of costs that turn a statement round, those by the
-// same factor together.
+// same factor together, or says how many there are.
 func flips(c vmtest.Conclusion) string {
+	if len(c.Flips) > mostFlips {
+		return fmt.Sprintf(" [FLIPS with %d of %d changes of a cost]", len(c.Flips), len(c.Tested)*len(conclude.Factors))
+	}
 	var parts []string
 	for _, factor := range conclude.Factors {
 		var costs []string
