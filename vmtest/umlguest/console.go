@@ -45,10 +45,18 @@ func (c *console) lines(report bool) []string {
 	return out
 }
 
-// last joins the last n lines that are not of the report.
+// last joins the last n lines that are not of the report. A panic's own line,
+// which a trace of calls follows, comes before them.
 func (c *console) last(n int) string {
 	lines := c.lines(false)
-	return strings.Join(lines[max(0, len(lines)-n):], " | ")
+	tail := lines[max(0, len(lines)-n):]
+	for _, l := range lines[:len(lines)-len(tail)] {
+		if strings.Contains(l, "Kernel panic") {
+			tail = append([]string{l}, tail...)
+			break
+		}
+	}
+	return strings.Join(tail, " | ")
 }
 
 // said returns the report's lines that begin with a word, without it.

@@ -14,23 +14,33 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/vnetbench/vnetbench/guest/tcp"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
 
 // Config describes a guest. The zero value is complete.
-type Config struct{}
+type Config struct {
+	// Patience is how long, in wall time, a kernel that runs may say nothing
+	// before the run fails with ErrStuck. 0 is 30 s.
+	Patience time.Duration
+}
 
 // Guest runs scenarios. It implements vmtest.Guest, and is for use by one
 // goroutine at a time.
-type Guest struct{}
+type Guest struct{ cfg Config }
 
 var _ vmtest.Guest = (*Guest)(nil)
 
 // New returns a guest. What it needs of the machine is looked for when a scenario
 // is checked or run.
-func New(Config) *Guest { return &Guest{} }
+func New(cfg Config) *Guest {
+	if cfg.Patience <= 0 {
+		cfg.Patience = 30 * time.Second
+	}
+	return &Guest{cfg}
+}
 
 // Name is uml.
 func (*Guest) Name() string { return "uml" }
@@ -92,7 +102,7 @@ func (g *Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (r
 	defer runtime.UnlockOSThread()
 	for lot := range lots {
 		last := lot == lots-1 || !separable(&s)
-		if run, err = attempt(ctx, s, &o, k, far, lot, !last); !errors.Is(err, errSameQueue) {
+		if run, err = g.attempt(ctx, s, &o, k, far, lot, !last); !errors.Is(err, errSameQueue) {
 			break
 		}
 	}
@@ -101,7 +111,7 @@ func (g *Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (r
 
 // attempt boots the guests and runs the scenario once, with a lot's random
 // numbers. With separate, it ends with errSameQueue if two flows have one queue.
-func attempt(ctx context.Context, s vmtest.Scenario, o *vmtest.Options, k, far Kernel, lot int, separate bool) (run *vmtest.Run, err error) {
+func (g *Guest) attempt(ctx context.Context, s vmtest.Scenario, o *vmtest.Options, k, far Kernel, lot int, separate bool) (run *vmtest.Run, err error) {
 	if o.Progress != nil {
 		o.Progress(vmtest.Progress{Phase: "boot"})
 	}
@@ -109,7 +119,7 @@ func attempt(ctx context.Context, s vmtest.Scenario, o *vmtest.Options, k, far K
 	if err != nil {
 		return nil, err
 	}
-	w.lot, w.separate = lot, separate
+	w.lot, w.separate, w.cal.patience = lot, separate, g.cfg.Patience
 	defer func() {
 		if cerr := w.close(); err == nil {
 			err = cerr

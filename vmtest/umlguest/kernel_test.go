@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,22 +195,80 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A kernel that dies is reported with what was due.
+// A kernel that panics is reported with its last words.
 func TestKernelDies(t *testing.T) {
 	k, err := umlguest.FindKernel(context.Background(), kernel(t, "6.12"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A kernel that is given too little memory panics as it boots.
+	// A kernel without a first program panics as it boots.
 	dir := mustTempDir(t)
 	script := filepath.Join(dir, "linux")
-	text := "#!/bin/sh\n[ \"$1\" = --version ] && exec " + k.Path + " --version\nshift\nexec " + k.Path + " mem=4M \"$@\"\n"
+	text := "#!/bin/sh\n[ \"$1\" = --version ] || set -- \"$@\" rdinit=/none\nexec " + k.Path + " \"$@\"\n"
 	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	_, err = umlguest.New(umlguest.Config{}).Run(context.Background(), scenario(t, "kernel="+script), vmtest.Options{})
-	if err == nil || !errors.Is(err, umlguest.ErrEnded) && !errors.Is(err, umlguest.ErrStart) {
-		t.Errorf("%v, want ErrEnded or ErrStart", err)
+	if !errors.Is(err, umlguest.ErrEnded) || !strings.Contains(err.Error(), "guest sender at ") || !strings.Contains(err.Error(), "Kernel panic") {
+		t.Errorf("%v, want ErrEnded with the guest, the virtual time and the console's last words", err)
+	}
+}
+
+// kernelsRunning are the processes of guests of this process.
+func kernelsRunning(t *testing.T) (pids []int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		pid, _, _ := strings.Cut(string(text), " ")
+		rest := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		cmd, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		if len(rest) > 1 && rest[1] == strconv.Itoa(os.Getpid()) && bytes.Contains(cmd, []byte("uml_dir=")) {
+			n, _ := strconv.Atoi(pid)
+			pids = append(pids, n)
+		}
+	}
+	return pids
+}
+
+// A kernel that hangs ends the run, with what it owes; the watchdog is real.
+func TestKernelHangs(t *testing.T) {
+	s := scenario(t, "kernel="+kernel(t, "6.12"), "duration=10s")
+	stopped := false
+	progress := func(p vmtest.Progress) {
+		if p.Phase == "measure" && !stopped {
+			stopped = true
+			for _, pid := range kernelsRunning(t) {
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+			}
+		}
+	}
+	_, err := umlguest.New(umlguest.Config{Patience: 2 * time.Second}).Run(context.Background(), s, vmtest.Options{Progress: progress})
+	if !stopped || !errors.Is(err, umlguest.ErrStuck) || !strings.Contains(err.Error(), "guest sender at 1.00") || !strings.Contains(err.Error(), "due is ") {
+		t.Errorf("%v, want ErrStuck with the guest, the virtual time and what is due", err)
+	}
+	if left := kernelsRunning(t); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// Runs leave no descriptor and no process behind.
+func TestLeavesNothing(t *testing.T) {
+	s := scenario(t, "kernel="+kernel(t, "6.12"), "receiver.kind=kernel", "duration=1ms")
+	run(t, s)
+	before, _ := os.ReadDir("/proc/self/fd")
+	for range 2 {
+		run(t, s)
+	}
+	after, _ := os.ReadDir("/proc/self/fd")
+	if len(after) > len(before) || len(kernelsRunning(t)) > 0 {
+		t.Errorf("%d descriptors before, %d after; processes %v", len(before), len(after), kernelsRunning(t))
 	}
 }
 

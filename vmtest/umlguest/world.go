@@ -55,16 +55,12 @@ type flowState struct {
 // no boot reaches, so that a run does not depend on how long it takes.
 const base = vtime.Time(time.Second)
 
-// patience is the watchdog's, in wall time: a guest that runs and says nothing
-// for so long has hung.
-const patience = 30 * time.Second
-
 // bootPatience bounds the start of a kernel.
 const bootPatience = 20 * time.Second
 
 func newWorld(ctx context.Context, s vmtest.Scenario, o *vmtest.Options) (*world, error) {
 	w := &world{s: s, progress: o.Progress, log: o.Log}
-	w.cal.ctx, w.cal.patience = ctx, patience
+	w.cal.ctx = ctx
 	var err error
 	if w.model, err = host.NewModel(s.Host); err != nil {
 		return nil, err
