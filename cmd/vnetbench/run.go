@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/progress"
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/report"
@@ -53,7 +54,9 @@ func (c *runCmd) Run(s *streams) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	// A second Ctrl-C ends the process at once; but timeout(1) sends its signal to
+	// the process and, right behind, to its group.
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	res, err := c.measure(ctx, cfg, newGuest, progress.New(s.err))
 	return c.finish(ctx, res, err, out, cfg)
 }
