@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +24,8 @@ import (
 // compareCmd runs a scenario on a real kernel and on its model, or on two real
 // kernels, and lays the packets side by side.
 type compareCmd struct {
-	Scenario string   `arg:"" optional:"" default:"mq-small-packets" help:"A named scenario (see list), or a TOML file: a path with a / or .toml."`
+	Scenario string   `arg:"" optional:"" default:"mq-small-packets" help:"A named scenario (see list), or a TOML file: a path with a / or .toml. Or a result: a file that ends in .json."`
+	Results  []string `arg:"" optional:"" help:"More results, to be laid beside the first."`
 	Guests   []string `default:"sim,uml" help:"sim,uml: the model against the real kernel. uml: the first kernel against each other one."`
 	Kernel   string   `placeholder:"K" help:"Kernels, by comma: 6.12, 6.1 or PATH."`
 	Set      []string `sep:"none" placeholder:"KEY=VALUE" help:"Set a key of the scenario, as for run. May be repeated."`
@@ -35,6 +37,12 @@ type compareCmd struct {
 
 // Run is the command.
 func (c *compareCmd) Run(s *streams) error {
+	if strings.HasSuffix(c.Scenario, ".json") {
+		return c.results(s, append([]string{c.Scenario}, c.Results...))
+	}
+	if len(c.Results) > 0 {
+		return usage(fmt.Errorf("%q: only results, files that end in .json, are compared with each other", c.Results[0]))
+	}
 	runs, err := c.plan()
 	if err != nil {
 		return usage(err)
@@ -62,6 +70,26 @@ func (c *compareCmd) Run(s *streams) error {
 		return err
 	}
 	return c.judge(pairs)
+}
+
+// results lays the counters of results beside each other.
+func (c *compareCmd) results(s *streams, files []string) error {
+	if len(files) < 2 {
+		return usage(fmt.Errorf("%s: a result is compared with another; name two files", files[0]))
+	}
+	var all []*vmtest.Result
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return usage(err)
+		}
+		var r vmtest.Result
+		if err := json.Unmarshal(text, &r); err != nil || r.Schema != vmtest.Schema {
+			return usage(fmt.Errorf("%s: it is no result of vnetbench run --format json (schema %q, want %q)", f, r.Schema, vmtest.Schema))
+		}
+		all = append(all, &r)
+	}
+	return sidebyside.Results(s.out, files, all)
 }
 
 // plan is what the real guest runs, with the packets seen at the host.

@@ -76,26 +76,66 @@ var counters = []counter{
 }
 
 func writeCounters(w io.Writer, pairs []Pair) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := newTable(w)
+	for _, p := range pairs {
+		t.rows(p.Label, p.Truth, p.Model)
+	}
+	return t.Flush()
+}
+
+// Results writes the counters of results beside each other: runs of the same label
+// in consecutive lines, in the order of the results, each under its result's name.
+func Results(w io.Writer, names []string, results []*vmtest.Result) error {
+	t := newTable(w)
+	done := map[string]bool{}
+	for _, r := range results {
+		for i := range r.Runs {
+			if label := r.Runs[i].Label; !done[label] {
+				done[label] = true
+				t.rows(label, labelled(label, names, results)...)
+			}
+		}
+	}
+	return t.Flush()
+}
+
+// labelled are the runs of a label.
+func labelled(label string, names []string, results []*vmtest.Result) (out []Side) {
+	for i, r := range results {
+		for j := range r.Runs {
+			if r.Runs[j].Label == label {
+				out = append(out, Side{Guest: names[i] + " (" + r.Guest + ")", Run: &r.Runs[j]})
+			}
+		}
+	}
+	return out
+}
+
+// table is the table of counters.
+type table struct{ *tabwriter.Writer }
+
+func newTable(w io.Writer) table {
+	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)}
 	fmt.Fprint(t, "\nrun\tguest\t")
 	for _, c := range counters {
 		fmt.Fprintf(t, "%s\t", c.name)
 	}
 	fmt.Fprintln(t)
-	for _, p := range pairs {
-		for i, s := range []Side{p.Truth, p.Model} {
-			label := p.Label
-			if i > 0 {
-				label = strings.Repeat(" ", len(label))
-			}
-			fmt.Fprintf(t, "%s\t%s\t", label, s.Guest)
-			for _, c := range counters {
-				fmt.Fprintf(t, "%.4g\t", c.of(&s.Run.Totals))
-			}
-			fmt.Fprintln(t)
+	return t
+}
+
+// rows writes the runs of a label.
+func (t table) rows(label string, sides ...Side) {
+	for i, s := range sides {
+		if i > 0 {
+			label = strings.Repeat(" ", len(label))
 		}
+		fmt.Fprintf(t, "%s\t%s\t", label, s.Guest)
+		for _, c := range counters {
+			fmt.Fprintf(t, "%.4g\t", c.of(&s.Run.Totals))
+		}
+		fmt.Fprintln(t)
 	}
-	return t.Flush()
 }
 
 // pairJSON is a pair in JSON.

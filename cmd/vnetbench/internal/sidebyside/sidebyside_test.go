@@ -51,6 +51,30 @@ func TestText(t *testing.T) {
 	}
 }
 
+// Runs of the same label are in consecutive lines; one that only one result has is
+// there too.
+func TestResults(t *testing.T) {
+	run := func(label string, gbps float64) vmtest.Run {
+		return vmtest.Run{Label: label, Totals: vmtest.Totals{GoodputBps: gbps * 1e9}}
+	}
+	a := &vmtest.Result{Guest: "sim", Runs: []vmtest.Run{run("one", 1), run("two", 2)}}
+	b := &vmtest.Result{Guest: "uml", Runs: []vmtest.Run{run("two", 3), run("three", 4)}}
+	var out bytes.Buffer
+	if err := sidebyside.Results(&out, []string{"a.json", "b.json"}, []*vmtest.Result{a, b}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		if f := strings.Fields(line); len(f) > 3 && strings.HasPrefix(line, " ") && f[0] != "run" {
+			got = append(got, strings.Join(f[:min(4, len(f))], " "))
+		}
+	}
+	want := []string{"one a.json (sim) 1", "two a.json (sim) 2", "b.json (uml) 3 0", "three b.json (uml) 4"}
+	if strings.Join(got, "; ") != strings.Join(want, "; ") {
+		t.Errorf("rows %q, want %q in:\n%s", got, want, out.String())
+	}
+}
+
 func TestJSON(t *testing.T) {
 	var b bytes.Buffer
 	if err := sidebyside.JSON(&b, pairs(t)); err != nil {
