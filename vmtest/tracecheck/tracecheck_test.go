@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/vnetbench/vnetbench/vmtest/trace"
@@ -92,6 +93,27 @@ func TestVirtioTracesToTheNanosecond(t *testing.T) {
 		}
 		if r.EqualTime != r.Packets || r.Variant != clock {
 			t.Errorf("%s: %d of %d packets, at their time %d, %q; want all, and %q", name, r.EqualLen, r.Packets, r.EqualTime, r.Variant, clock)
+		}
+	}
+}
+
+// One guest with a router inside: every packet has its length, and but for BBR,
+// whose rate follows the clock, its time.
+func TestVethTraces(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(open, "o0*.tsv.gz"))
+	if err != nil || len(files) != 16 {
+		t.Fatalf("%d traces, %v", len(files), err)
+	}
+	for _, f := range files {
+		r, err := tracecheck.Check(context.Background(), f, tracecheck.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.EqualLen != r.Packets || r.OnlyModel != 0 {
+			t.Errorf("%s: %d of %d packets have their length, %d more were sent", r.Trace, r.EqualLen, r.Packets, r.OnlyModel)
+		}
+		if r.Within != r.Packets && !strings.Contains(f, "bbr") {
+			t.Errorf("%s: %d of %d packets have their time within 2.1 us", r.Trace, r.Within, r.Packets)
 		}
 	}
 }
