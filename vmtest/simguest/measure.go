@@ -3,8 +3,8 @@ package simguest
 import (
 	"github.com/vnetbench/vnetbench/guest/tcp"
 	"github.com/vnetbench/vnetbench/guest/vcpu"
-	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 )
 
 // guestCount is the part of a snapshot that every topology has.
@@ -58,6 +58,8 @@ func (c *cwndCount) mode() int64 {
 	return int64(best)
 }
 
+func (s *snapshot) rings() host.Rings { return host.Rings{RX: s.rx, TX: s.tx, Ctrl: s.ctrl} }
+
 // run turns the difference of two snapshots into a Run.
 func (w *world) run(from, to snapshot) *vmtest.Run {
 	exit, irq := float64(w.cost.cpu.Picos(vcpu.OpKick))/1000, float64(w.cost.cpu.Picos(vcpu.OpIRQ))/1000
@@ -67,19 +69,7 @@ func (w *world) run(from, to snapshot) *vmtest.Run {
 		DurationNs: int64(to.at.Sub(from.at)), GuestCounters: w.guestCounters(from, to),
 		CostOffset: map[string]float64{}, Sizes: w.rec.sizes(), Series: []vmtest.Sample{}, Warnings: []string{},
 	}
-	var tx, rx netdev.Stats
-	for i := range to.rx {
-		a, b := to.rx[i], to.tx[i]
-		a.Sub(&from.rx[i])
-		b.Sub(&from.tx[i])
-		rx.Merge(&a)
-		tx.Merge(&b)
-		r.Queues = append(r.Queues, vmtest.NewQueue(i, netdev.DirRX, &a, exit, irq), vmtest.NewQueue(i, netdev.DirTX, &b, exit, irq))
-	}
-	ctrl := to.ctrl
-	ctrl.Sub(&from.ctrl)
-	r.Queues = append(r.Queues, vmtest.NewQueue(0, netdev.DirCtrl, &ctrl, exit, irq))
-	r.Totals = vmtest.NewTotals(&tx, &rx, exit, irq)
+	to.rings().AddQueues(r, from.rings(), exit, irq)
 	guest := vmtest.PerMB(float64(to.guest.usage.Sub(from.guest.usage).Total()), r.Totals.Bytes)
 	host := vmtest.PerMB(float64(to.busy-from.busy), r.Totals.Bytes)
 	r.Totals.GuestNsPerMB, r.Totals.HostNsPerMB = &guest, &host

@@ -10,6 +10,7 @@ import (
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 )
 
 // snapshot is every counter of the world at one time.
@@ -20,6 +21,8 @@ type snapshot struct {
 	busy     time.Duration // of the workers
 	received []int64       // by flow
 }
+
+func (s *snapshot) rings() host.Rings { return host.Rings{RX: s.rx, TX: s.tx, Ctrl: s.ctrl} }
 
 func (w *world) snapshot(now vtime.Time) snapshot {
 	s := snapshot{at: now, ctrl: w.sender.dev.dev.Ctrl().Snapshot()}
@@ -60,29 +63,13 @@ func (w *world) outcome(k Kernel) *vmtest.Run {
 	if r.Release == "" {
 		r.Release = vmtest.ReleaseNAPI // what virtio_net does since v5.3
 	}
-	w.queues(r, from, to, exit, irq)
+	to.rings().AddQueues(r, from.rings(), exit, irq)
 	host := vmtest.PerMB(float64(to.busy-from.busy), r.Totals.Bytes)
 	r.Totals.HostNsPerMB = &host
 	w.addFlows(r, from, to)
 	hash := w.rec.hash.Hex()
 	r.TraceHash = &hash
 	return r
-}
-
-func (w *world) queues(r *vmtest.Run, from, to *snapshot, exit, irq float64) {
-	var tx, rx netdev.Stats
-	for i := range to.rx {
-		a, b := to.rx[i], to.tx[i]
-		a.Sub(&from.rx[i])
-		b.Sub(&from.tx[i])
-		rx.Merge(&a)
-		tx.Merge(&b)
-		r.Queues = append(r.Queues, vmtest.NewQueue(i, netdev.DirRX, &a, exit, irq), vmtest.NewQueue(i, netdev.DirTX, &b, exit, irq))
-	}
-	ctrl := to.ctrl
-	ctrl.Sub(&from.ctrl)
-	r.Queues = append(r.Queues, vmtest.NewQueue(0, netdev.DirCtrl, &ctrl, exit, irq))
-	r.Totals = vmtest.NewTotals(&tx, &rx, exit, irq)
 }
 
 func (w *world) addFlows(r *vmtest.Run, from, to *snapshot) {
