@@ -34,6 +34,16 @@ const (
 	FeatureGuestAnnounce     Features = 1 << 21
 	FeatureMQ                Features = 1 << 22
 	FeatureCtrlMACAddr       Features = 1 << 23
+	FeatureDeviceStats       Features = 1 << 50
+	FeatureVQNotfCoal        Features = 1 << 52
+	FeatureNotfCoal          Features = 1 << 53
+	FeatureGuestUSO4         Features = 1 << 54
+	FeatureGuestUSO6         Features = 1 << 55
+	FeatureHostUSO           Features = 1 << 56
+	FeatureHashReport        Features = 1 << 57
+	FeatureGuestHdrLen       Features = 1 << 59
+	FeatureRSS               Features = 1 << 60
+	FeatureSpeedDuplex       Features = 1 << 63
 )
 
 // Feature bits of the transport and the rings (virtio 1.3 §6).
@@ -67,6 +77,11 @@ var featureNames = []struct {
 	{FeatureIndirectDesc, "INDIRECT_DESC"}, {FeatureEventIdx, "EVENT_IDX"},
 	{FeatureVersion1, "VERSION_1"}, {FeatureAccessPlatform, "ACCESS_PLATFORM"},
 	{FeatureRingPacked, "RING_PACKED"}, {FeatureInOrder, "IN_ORDER"},
+	{FeatureDeviceStats, "DEVICE_STATS"}, {FeatureVQNotfCoal, "VQ_NOTF_COAL"},
+	{FeatureNotfCoal, "NOTF_COAL"}, {FeatureGuestUSO4, "GUEST_USO4"},
+	{FeatureGuestUSO6, "GUEST_USO6"}, {FeatureHostUSO, "HOST_USO"},
+	{FeatureHashReport, "HASH_REPORT"}, {FeatureGuestHdrLen, "GUEST_HDRLEN"},
+	{FeatureRSS, "RSS"}, {FeatureSpeedDuplex, "SPEED_DUPLEX"},
 }
 
 // Has reports whether every bit of want is in f.
@@ -97,12 +112,14 @@ func (f Features) String() string {
 // left requires every bit on the right.
 var featureNeeds = []struct{ bit, needs Features }{
 	{FeatureGuestTSO4, FeatureGuestCSum}, {FeatureGuestTSO6, FeatureGuestCSum},
-	{FeatureGuestUFO, FeatureGuestCSum},
+	{FeatureGuestUFO, FeatureGuestCSum}, {FeatureGuestUSO4, FeatureGuestCSum},
+	{FeatureGuestUSO6, FeatureGuestCSum},
 	{FeatureHostTSO4, FeatureCSum}, {FeatureHostTSO6, FeatureCSum},
-	{FeatureHostUFO, FeatureCSum},
+	{FeatureHostUFO, FeatureCSum}, {FeatureHostUSO, FeatureCSum},
 	{FeatureCtrlRX, FeatureCtrlVQ}, {FeatureCtrlVLAN, FeatureCtrlVQ},
 	{FeatureGuestAnnounce, FeatureCtrlVQ}, {FeatureMQ, FeatureCtrlVQ},
-	{FeatureCtrlMACAddr, FeatureCtrlVQ},
+	{FeatureCtrlMACAddr, FeatureCtrlVQ}, {FeatureRSS, FeatureCtrlVQ},
+	{FeatureNotfCoal, FeatureCtrlVQ}, {FeatureVQNotfCoal, FeatureCtrlVQ},
 }
 
 // CheckOffer validates a set that a device offers against the dependencies of

@@ -4,10 +4,12 @@ import "encoding/binary"
 
 // NetHdrLen is the length in bytes of the virtio-net header with num_buffers,
 // as used with VERSION_1 or MRG_RXBUF (virtio 1.3 §5.1.6). LegacyNetHdrLen is
-// that of a legacy device without MRG_RXBUF.
+// that of a legacy device without MRG_RXBUF. HashNetHdrLen is that with
+// HASH_REPORT: in both directions, 8 bytes for a hash follow the 12.
 const (
 	NetHdrLen       = 12
 	LegacyNetHdrLen = 10
+	HashNetHdrLen   = 20
 )
 
 // Flags of the net header (virtio 1.3 §5.1.6).
@@ -22,6 +24,7 @@ const (
 	GSOTCPv4 uint8 = 1
 	GSOUDP   uint8 = 3
 	GSOTCPv6 uint8 = 4
+	GSOUDPL4 uint8 = 5
 	GSOECN   uint8 = 0x80
 )
 
@@ -67,4 +70,14 @@ func (h *NetHdr) Encode(b []byte) {
 	if len(b) >= NetHdrLen {
 		binary.LittleEndian.PutUint16(b[10:], h.NumBuffers)
 	}
+}
+
+// EncodeHash writes the hash of a packet and its report, one of the Report
+// constants of package frame, to the last 8 bytes of the HashNetHdrLen bytes of b (virtio 1.3
+// §5.1.6.4.4).
+func EncodeHash(b []byte, hash uint32, report uint16) {
+	_ = b[HashNetHdrLen-1]
+	binary.LittleEndian.PutUint32(b[12:], hash)
+	binary.LittleEndian.PutUint16(b[16:], report)
+	binary.LittleEndian.PutUint16(b[18:], 0)
 }

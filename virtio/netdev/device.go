@@ -20,7 +20,8 @@ type Device struct {
 	live     [virtio.MaxQueuePairs / 64]atomic.Uint64
 	ctrlRuns atomic.Bool // the control queue is attached
 	linkDown atomic.Bool
-	announce atomic.Bool // the guest has been asked to announce itself
+	announce atomic.Bool      // the guest has been asked to announce itself
+	coal     [2]atomic.Uint64 // Coalescing of all queues, packed, by direction
 	flows    steering
 
 	pairs []*Pair
@@ -97,6 +98,8 @@ func (d *Device) Reset() {
 	d.ctrl.detach()
 	d.ctrlRuns.Store(false)
 	d.announce.Store(false)
+	d.setCoalescing(DirRX, Coalescing{})
+	d.setCoalescing(DirTX, Coalescing{})
 	d.acked = 0
 	d.filter.Store(newFilter(&d.cfg, 0))
 	d.flows.clear()

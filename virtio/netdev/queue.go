@@ -34,6 +34,7 @@ type queue struct {
 	runCall   uint64     // used entries published since the last delivered call
 	callDue   bool       // a call was asked for and its result is not known
 	callDueAt vtime.Time // publication that asked for it
+	coal      coalescer  // what the guest wants of calls
 }
 
 // attach starts the queue on a ring. The ring is processed once, kick or not
@@ -50,6 +51,7 @@ func (q *queue) attach(r *ring.Device) {
 func (q *queue) detach() *ring.Device {
 	r := q.q
 	q.q, q.gen, q.broken, q.more, q.staged = nil, q.gen+1, nil, false, 0
+	q.coal.settle()
 	return r
 }
 
@@ -130,16 +132,51 @@ func (q *queue) served(now, kickAt vtime.Time) {
 	}
 }
 
-// publish makes the staged used entries visible and asks the ring whether the
-// guest has to be called.
-func (q *queue) publish(now vtime.Time, w *Work) Call {
-	if q.staged == 0 {
+// publish makes the staged used entries, which are as many packets, visible and
+// asks whether the guest has to be called.
+func (q *queue) publish(now vtime.Time, w *Work) Call { return q.publishPackets(now, w, q.staged) }
+
+// publishPackets is publish for used entries of n packets.
+func (q *queue) publishPackets(now vtime.Time, w *Work, n int) Call {
+	fresh := q.staged > 0
+	if fresh {
+		q.show(now, w, n)
+	}
+	switch {
+	case q.coal.n == 0:
+		return Call{}
+	case q.coal.due(now, q.size):
+		return q.settle(now)
+	case fresh:
+		q.stats.CallsSuppressed[CallCoalesce]++
+	}
+	return Call{Reason: CallCoalesce}
+}
+
+// publishLast is publish for a queue that stops: no call is held back.
+func (q *queue) publishLast(now vtime.Time) Call {
+	if q.staged > 0 {
+		q.show(now, &Work{}, q.staged)
+	}
+	if q.coal.n == 0 {
 		return Call{}
 	}
+	return q.settle(now)
+}
+
+// show makes the staged used entries visible.
+func (q *queue) show(now vtime.Time, w *Work, n int) {
 	w.Completed += q.staged
 	q.runCall += uint64(q.staged)
 	q.staged = 0
 	q.q.Publish()
+	q.coal.add(now, n)
+}
+
+// settle asks the ring whether the guest wants to be called for what was
+// published.
+func (q *queue) settle(now vtime.Time) Call {
+	q.coal.settle()
 	need, why := q.q.NeedCall()
 	c := Call{Needed: need, Reason: CallReason(why)}
 	if !need {

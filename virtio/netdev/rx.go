@@ -77,19 +77,23 @@ func (r *RX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 			break
 		}
 	}
-	call := r.publish(now, &r.work)
+	call := r.publishPackets(now, &r.work, r.work.Packets)
 	w := r.work
 	r.work = Work{}
 	return w, call, r.broken
 }
 
 // Next returns when to Poll again without a kick: now if something waits to be
-// published, or frames wait and there may be new buffers; else vtime.Never.
+// published, or frames wait and there may be new buffers; the time at which a
+// call is due that coalescing holds back; else vtime.Never.
 func (r *RX) Next(now vtime.Time) vtime.Time {
-	if r.running() && (r.staged > 0 || r.more && r.spill.frames > 0) {
+	if !r.running() {
+		return vtime.Never
+	}
+	if r.staged > 0 || r.more && r.spill.frames > 0 {
 		return now
 	}
-	return vtime.Never
+	return max(now, r.coal.next())
 }
 
 // Rearm asks for a kick when the guest offers buffers, if the queue is
@@ -113,6 +117,7 @@ func (r *RX) start(q *ring.Device) {
 	r.abandon()
 	d := r.pair.dev
 	r.attach(q)
+	r.coal.start(d.Coalescing(DirRX))
 	r.hdrLen, r.mrg = d.hdrLen(), d.acked.Has(virtio.FeatureMrgRxBuf)
 	r.spill.limit = d.cfg.SpillBytes
 }
@@ -126,7 +131,7 @@ func (r *RX) stop(now vtime.Time) (*ring.Device, Call) {
 	var c Call
 	r.release()
 	if r.broken == nil {
-		c = r.publish(now, &Work{})
+		c = r.publishLast(now)
 	}
 	q := r.q
 	r.abandon()

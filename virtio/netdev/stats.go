@@ -23,15 +23,17 @@ const (
 	CallNoInterrupt = CallReason(ring.CallNoInterrupt)
 	// CallHold: suppressed; the completion policy holds what has finished.
 	CallHold = CallReason(ring.NumCallReasons)
+	// CallCoalesce: suppressed; the guest's coalescing holds the call back.
+	CallCoalesce = CallHold + 1
 
-	numCallReasons = int(CallHold) + 1
+	numCallReasons = int(CallCoalesce) + 1
 )
 
 var callReasonNames = func() (names [numCallReasons]string) {
 	for r := range ring.NumCallReasons {
 		names[r] = r.String()
 	}
-	names[CallHold] = "hold"
+	names[CallHold], names[CallCoalesce] = "hold", "coalesce"
 	return names
 }()
 

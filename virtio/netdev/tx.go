@@ -219,7 +219,7 @@ func (t *TX) Next(now vtime.Time) vtime.Time {
 	if t.more && !t.blocked {
 		return now
 	}
-	return max(now, t.pend.next(t.policy, t.size))
+	return max(now, min(t.pend.next(t.policy, t.size), t.coal.next()))
 }
 
 // Rearm re-enables kicks and looks at the ring once more, when a Poll has found
@@ -247,6 +247,7 @@ func (t *TX) start(q *ring.Device) {
 	t.abandon()
 	d := t.pair.dev
 	t.attach(q)
+	t.coal.start(d.Coalescing(DirTX))
 	t.rules, t.learn = d.txRules(), len(d.pairs) > 1
 	if len(t.slots) != t.size {
 		t.slots = make([]slot, t.size)
@@ -262,7 +263,7 @@ func (t *TX) stop(now vtime.Time) (*ring.Device, Call) {
 	var c Call
 	if t.broken == nil {
 		t.finishAll(now)
-		c = t.publish(now, &Work{})
+		c = t.publishLast(now)
 	}
 	q := t.q
 	t.abandon()
