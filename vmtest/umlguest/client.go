@@ -33,6 +33,8 @@ type client struct {
 	dev  *session
 	time int // socket of the time protocol
 
+	sched   *schedule // nil: all is said in messages
+	shared  bool      // the guest keeps to sched
 	started bool
 	waiting bool       // has sent WAIT, and no RUN came since
 	now     vtime.Time // when it was told to run, or what it said since
@@ -46,6 +48,7 @@ type client struct {
 	buf   [64 * messageLen]byte
 	have  int // bytes of buf that hold no whole message yet
 	out   []byte
+	two   [2]message
 }
 
 // serve answers the guest until it waits.
@@ -110,7 +113,7 @@ func (c *client) due() string {
 		return "START"
 	case c.waiting:
 		return "the reply to a call of its device"
-	case c.acked != c.seq:
+	case c.acked != c.seq && !c.shared:
 		return fmt.Sprintf("the ACK of message %d", c.seq)
 	}
 	return fmt.Sprintf("WAIT, after RUN at %v", c.now)
@@ -162,6 +165,9 @@ func (c *client) handle(m message) error {
 		return nil
 	}
 	c.last = m
+	if c.sched != nil && !c.shared {
+		c.shared = c.sched.taken()
+	}
 	ack := message{op: opAck, seq: m.seq}
 	switch m.op {
 	case opStart:
@@ -173,16 +179,18 @@ func (c *client) handle(m message) error {
 		c.request = m.when()
 	case opWait:
 		c.waiting, c.granted = true, 0
+		if c.shared {
+			c.sched.runs(calendarClient)
+			return c.reread()
+		}
 	case opGet:
 		ack.time = uint64(c.cal.at)
 	case opGetTOD:
 		ack.time = uint64(timeOfDay)
 	case opUpdate:
-		t := m.when()
-		if t < c.now || t >= c.granted && t != c.now {
-			return c.fail(ErrProtocol, "UPDATE to %v, it may run from %v to %v", t, c.now, c.granted)
+		if err := c.moved(m.when()); err != nil {
+			return err
 		}
-		c.now, c.cal.at = t, t
 	case opBroadcast:
 	default:
 		return c.fail(ErrProtocol, "unexpected message %v", m.op)
@@ -193,23 +201,58 @@ func (c *client) handle(m message) error {
 // timeOfDay is what the guests' clocks of the day show at time 0, in ns.
 const timeOfDay = 1_700_000_000 * int64(time.Second)
 
-// start answers the first message. Since v6.9 a guest expects two descriptors
-// with it: memory for a schedule, and a log. The memory's version says that there
-// is no schedule in it.
+// start answers the first message. Since v6.12 a guest expects two descriptors
+// with it: memory for a schedule, and a log.
 func (c *client) start(ack message) error {
 	c.started = true
-	fds := [2]int{-1, -1}
+	var fds [2]int
 	var err error
-	if fds[0], err = osio.Memfd("schedule", 4096); err != nil {
-		return err
+	if c.sched == nil {
+		// Memory whose version is 0 is no schedule.
+		if fds[0], err = osio.Memfd("none", schedHeader); err != nil {
+			return err
+		}
+		defer osio.Close(fds[0])
+	} else {
+		fds[0] = c.sched.fd
+		c.sched.runs(guestClient)
+		defer c.sched.sent()
 	}
-	defer osio.Close(fds[0])
-	if fds[1], err = osio.Memfd("log", 4096); err != nil {
+	if fds[1], err = osio.Memfd("log", schedHeader); err != nil {
 		return err
 	}
 	defer osio.Close(fds[1])
+	ack.time = guestClient
 	_, err = osio.Send(c.time, ack.append(nil), fds[:], false)
 	return err
+}
+
+// reread takes from the schedule when the guest wants to run.
+func (c *client) reread() error {
+	t := c.sched.request()
+	if t < c.now {
+		return c.fail(ErrProtocol, "a request for %v in its past", t)
+	}
+	c.request = t
+	return nil
+}
+
+// kicks takes from the schedule the time of a guest that kicks its device. One
+// that does not share memory has sent it.
+func (c *client) kicks() error {
+	if !c.shared {
+		return nil
+	}
+	return c.moved(message{time: c.sched.now()}.when())
+}
+
+// moved is the guest's own word for its time.
+func (c *client) moved(t vtime.Time) error {
+	if t < c.now || t >= c.granted && t != c.now {
+		return c.fail(ErrProtocol, "its time is %v, it may run from %v to %v", t, c.now, c.granted)
+	}
+	c.now, c.cal.at = t, t
+	return nil
 }
 
 func (c *client) send(ms ...message) error {
@@ -241,25 +284,35 @@ func (c *client) tell(o op, t vtime.Time) message {
 // run lets the guest, which waits, run at t, and freely until another time.
 func (c *client) run(t, until vtime.Time) error {
 	c.waiting, c.request = false, vtime.Never
-	c.now, c.granted = t, t
-	free := []message{}
-	if until > t {
-		c.granted = until
-		free = append(free, c.tell(opFreeUntil, until))
+	c.now, c.granted = t, max(t, until)
+	c.two[0] = c.tell(opFreeUntil, c.granted)
+	say := c.two[:1]
+	switch {
+	case c.shared:
+		c.sched.setNow(t)
+		c.sched.setFreeUntil(c.granted)
+		c.sched.runs(guestClient)
+		say = say[:0]
+	case until <= t:
+		say = say[:0]
 	}
-	if err := c.send(append(free, c.tell(opRun, t))...); err != nil {
+	if err := c.send(append(say, c.tell(opRun, t))...); err != nil {
 		return err
 	}
 	return c.serve()
 }
 
-// limit takes back a part of what the guest, which runs, was granted, and waits
-// until it knows.
+// limit takes back a part of what the guest, which runs and waits for its device,
+// was granted.
 func (c *client) limit(t vtime.Time) error {
 	if c.waiting || t >= c.granted {
 		return nil
 	}
 	c.granted = max(t, c.now)
+	if c.shared {
+		c.sched.setFreeUntil(min(c.granted, c.sched.freeUntil()))
+		return nil
+	}
 	m := c.tell(opFreeUntil, c.granted)
 	if err := c.send(m); err != nil {
 		return err

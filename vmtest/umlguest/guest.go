@@ -25,11 +25,17 @@ type Config struct {
 	// Patience is how long, in wall time, a kernel that runs may say nothing
 	// before the run fails with ErrStuck. 0 is 30 s.
 	Patience time.Duration
+	// Messages keeps kernels that can share memory with the calendar (6.12) to
+	// messages. The packets and their times are the same, the run takes longer.
+	Messages bool
 }
 
 // Guest runs scenarios. It implements vmtest.Guest, and is for use by one
 // goroutine at a time.
-type Guest struct{ cfg Config }
+type Guest struct {
+	cfg   Config
+	usage Usage
+}
 
 var _ vmtest.Guest = (*Guest)(nil)
 
@@ -39,11 +45,15 @@ func New(cfg Config) *Guest {
 	if cfg.Patience <= 0 {
 		cfg.Patience = 30 * time.Second
 	}
-	return &Guest{cfg}
+	return &Guest{cfg: cfg}
 }
 
 // Name is uml.
 func (*Guest) Name() string { return "uml" }
+
+// Usage is what the last Run took of this machine, those attempts included whose
+// flows came to share a queue.
+func (g *Guest) Usage() Usage { return g.usage }
 
 // Kernels lists the named kernels that are built, or, if none is, all of them, so
 // that the first run says what is missing.
@@ -100,6 +110,7 @@ func (g *Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (r
 	// A guest ends with the thread that started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	g.usage = Usage{}
 	for lot := range lots {
 		last := lot == lots-1 || !separable(&s)
 		if run, err = g.attempt(ctx, s, &o, k, far, lot, !last); !errors.Is(err, errSameQueue) {
@@ -119,8 +130,10 @@ func (g *Guest) attempt(ctx context.Context, s vmtest.Scenario, o *vmtest.Option
 	if err != nil {
 		return nil, err
 	}
-	w.lot, w.separate, w.cal.patience = lot, separate, g.cfg.Patience
+	w.lot, w.separate, w.cal.patience, w.messages = lot, separate, g.cfg.Patience, g.cfg.Messages
+	start, own := time.Now(), threadTime()
 	defer func() {
+		g.usage.add(w, time.Since(start), threadTime()-own)
 		if cerr := w.close(); err == nil {
 			err = cerr
 		}

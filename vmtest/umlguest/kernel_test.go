@@ -51,8 +51,13 @@ func scenario(t *testing.T, settings ...string) vmtest.Scenario {
 // run runs a scenario and returns its trace too.
 func run(t *testing.T, s vmtest.Scenario) (*vmtest.Run, string) {
 	t.Helper()
+	return runWith(t, umlguest.Config{}, s)
+}
+
+func runWith(t *testing.T, c umlguest.Config, s vmtest.Scenario) (*vmtest.Run, string) {
+	t.Helper()
 	var trace bytes.Buffer
-	r, err := umlguest.New(umlguest.Config{}).Run(context.Background(), s, vmtest.Options{Trace: &trace})
+	r, err := umlguest.New(c).Run(context.Background(), s, vmtest.Options{Trace: &trace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +98,9 @@ func TestSameTrace(t *testing.T) {
 			t.Run(name+"-"+c.name, func(t *testing.T) {
 				s := scenario(t, append(c.settings, "kernel="+kernel(t, name))...)
 				first, trace := run(t, s)
+				if quiet, same := runWith(t, umlguest.Config{Messages: true}, s); *quiet.TraceHash != *first.TraceHash || same != trace {
+					t.Errorf("hash %s with shared memory, %s with messages", *first.TraceHash, *quiet.TraceHash)
+				}
 				burden(t)
 				second, again := run(t, s)
 				if *first.TraceHash != *second.TraceHash || trace != again {

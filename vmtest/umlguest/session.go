@@ -253,6 +253,9 @@ func (s *session) enable(a vhost.EnableRing) {
 // kick carries a kick to the pair's worker. The control queue is served at once:
 // the driver waits for its answer.
 func (s *session) kick(r vhost.Role) error {
+	if err := s.c.kicks(); err != nil {
+		return err
+	}
 	now := s.c.now
 	if r.Dir != netdev.DirCtrl {
 		s.kicking = true
@@ -281,6 +284,9 @@ func (s *session) call(ring int) error {
 	if s.ended || s.backend < 0 {
 		return nil
 	}
+	if s.c.shared {
+		s.c.sched.setNow(s.c.cal.at)
+	}
 	m := wire.BackendMessage(wire.BackendVringCall, wire.VringState{Index: uint32(ring)})
 	m.Flags = wire.FlagNeedReply
 	if err := s.send(s.backend, m); err != nil {
@@ -297,8 +303,12 @@ func (s *session) call(ring int) error {
 			}
 			continue
 		}
-		return s.readReply(ring)
+		break
 	}
+	if err := s.readReply(ring); err != nil || !s.c.shared {
+		return err
+	}
+	return s.c.reread()
 }
 
 func (s *session) readReply(ring int) error {

@@ -36,6 +36,7 @@ type world struct {
 
 	lot      int        // of random numbers, from 0
 	separate bool       // flows that share a queue end the run
+	messages bool       // no memory is shared with guests' clocks
 	marks    []snapshot // at the times of mark
 	progress func(vmtest.Progress)
 	log      io.Writer // takes the consoles; may be nil
@@ -182,6 +183,12 @@ func (w *world) connect(c *client, cfg machineConfig) error {
 	if err != nil {
 		return err
 	}
+	if !w.messages {
+		if c.sched, err = newSchedule(); err != nil {
+			device.close()
+			return err
+		}
+	}
 	if c.vm, err = startMachine(cfg); err != nil {
 		device.close()
 		return err
@@ -258,6 +265,7 @@ func (w *world) close() error {
 			err = errors.Join(err, c.vm.console.close(w.log))
 		}
 		c.dev.close()
+		c.sched.close()
 		osio.Close(c.time)
 	}
 	if w.dir != "" {
