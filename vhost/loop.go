@@ -27,14 +27,21 @@ func (w *worker) loop() {
 	for !w.quit {
 		now := w.clock.Now()
 		next := w.turn(now)
-		if w.quit {
-			break // the port failed
+		switch {
+		case w.quit: // the port failed
+		case next <= now:
+			w.spin.worked(now)
+			w.glance(now, busyTurns)
+		case w.spin.on(now):
+			w.glance(now, w.idleTurns())
+		case w.rearmAll(now):
+			w.glance(now, 1)
+		default:
+			w.spin.sleeps(now)
+			w.sleep(now, next)
+			w.collect()
+			w.spin.asleep = false
 		}
-		if next > now && w.rearmAll(now) {
-			next = now
-		}
-		w.sleep(now, next)
-		w.collect()
 	}
 	if errors.Is(w.err, ErrTruncated) {
 		return
@@ -68,7 +75,8 @@ func (w *worker) turn(now vtime.Time) (next vtime.Time) {
 	if err := w.port.Err(); err != nil {
 		w.fail(err)
 	}
-	if w.rxReady {
+	if w.rxReady || w.rxMore && !w.pair.RX.Starved() {
+		w.rxReady = true // or there are buffers again for what the port has
 		return now
 	}
 	return next
@@ -81,7 +89,7 @@ func (w *worker) receive(now vtime.Time) {
 		return
 	}
 	if !w.open {
-		w.rxReady = false
+		w.rxReady, w.rxMore = false, false
 		return
 	}
 	_, more, err := w.port.Receive(now, w.pair.RX, quantum.Packets)
@@ -89,6 +97,7 @@ func (w *worker) receive(now vtime.Time) {
 		w.fail(err)
 	}
 	w.rxReady = more && !w.pair.RX.Starved()
+	w.rxMore = more
 }
 
 // settle has a port that keeps buffers give back those that are done. Like
@@ -113,6 +122,30 @@ func (w *worker) rearmAll(now vtime.Time) (more bool) {
 		}
 	}
 	return more
+}
+
+// glance looks at the descriptors without sleeping, once in so many turns, and
+// takes in what others ask for.
+func (w *worker) glance(now vtime.Time, every int) {
+	if w.turns++; w.turns < every {
+		if w.asked.Load() {
+			w.obey()
+		}
+		return
+	}
+	w.turns = 0
+	w.sleep(now, now)
+	w.collect()
+}
+
+// idleTurns is how often a worker looks at its descriptors while it polls and
+// nothing is to be done: at each turn if its port's frames can only be seen
+// there.
+func (w *worker) idleTurns() int {
+	if w.port != nil && (w.open && w.port.RxFD() >= 0 || w.legs[1].running && w.pair.TX.Blocked()) {
+		return 1
+	}
+	return idleTurns
 }
 
 // sleep waits until next, or until a descriptor has something. With next not
@@ -158,12 +191,14 @@ func (w *worker) collect() {
 		l := &w.legs[i]
 		switch ev := w.poller.Events(slotLegs + i); {
 		case ev&osio.Readable != 0:
+			w.spin.woke(now)
 			w.readKicks(l, now)
 		case ev&osio.Broken != 0:
 			l.deaf = true
 		}
 	}
 	if w.poller.Events(slotRx) != 0 {
+		w.spin.woke(now)
 		w.rxReady = true
 	}
 	if w.poller.Events(slotTx) != 0 && w.legs[1].running {
@@ -177,6 +212,7 @@ func (w *worker) collect() {
 // obey runs the command that waits, if one does, and takes in what others have
 // changed in the shared state.
 func (w *worker) obey() {
+	w.asked.Store(false)
 	var buf [8]byte
 	_, _ = osio.ReadEvent(w.ctl, &buf)
 	select {

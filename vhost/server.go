@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vnetbench/vnetbench/vhost/osio"
 	"github.com/vnetbench/vnetbench/vhost/wire"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 )
@@ -39,6 +40,16 @@ type Config struct {
 	// EnableGrace is how long a transmit ring that starts disabled is left
 	// alone before its frames are discarded; 0 is the constant of that name.
 	EnableGrace time.Duration
+	// PollTime is how long a pair's worker that has nothing to do goes on looking
+	// at its rings, without asking for kicks, before it sleeps. It is an upper
+	// bound: a worker that polls in vain polls less, down to not at all, and more
+	// again when kicks come soon after it went to sleep. 0 sleeps at once;
+	// PollAlways never sleeps, and takes a CPU for each pair.
+	PollTime time.Duration
+	// CPUs are what the threads of the pairs are bound to: pair i to element i,
+	// from the front again when there are more pairs. Empty binds none. A CPU that
+	// the process may not use ends the session with ErrConfig.
+	CPUs []int
 	// Once makes Serve return when the first session has ended.
 	Once bool
 	// Logger takes what happens to sessions; nil discards it. Nothing is
@@ -66,6 +77,14 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.EnableGrace < 0 {
 		return c, fmt.Errorf("%w: EnableGrace %v is negative", ErrConfig, c.EnableGrace)
+	}
+	if c.PollTime < 0 {
+		return c, fmt.Errorf("%w: PollTime %v is negative", ErrConfig, c.PollTime)
+	}
+	for _, cpu := range c.CPUs {
+		if !osio.HasCPU(cpu) {
+			return c, fmt.Errorf("%w: CPUs: the process may not use CPU %d", ErrConfig, cpu)
+		}
 	}
 	if c.EnableGrace == 0 {
 		c.EnableGrace = EnableGrace

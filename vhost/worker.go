@@ -40,6 +40,8 @@ type shared struct {
 	events events
 	owns   func(addr uintptr) bool // whether an address is guest memory
 	grace  time.Duration           // Config.EnableGrace
+	poll   time.Duration           // Config.PollTime
+	cpus   []int                   // Config.CPUs
 
 	offloads atomic.Uint64 // features that the ports are told of
 	pairs    atomic.Int32  // pairs that may receive
@@ -63,17 +65,21 @@ type worker struct {
 	legs []leg        // RX and TX, or control
 
 	poller  *osio.Poller
+	spin    spin
+	turns   int             // without a look at the descriptors
 	rxReady bool            // the port may have frames and the guest buffers
+	rxMore  bool            // the port has frames for which there were no buffers
 	open    bool            // the port has been told that the guest receives
 	told    bool            // the port has been told features: these
 	tellOf  virtio.Features // only after told
 	quit    bool
 
-	mu   sync.Mutex // one command at a time, and ctl
-	ctl  int        // eventfd that wakes the thread
-	cmd  chan command
-	dead chan struct{} // closed when the thread is gone
-	err  error         // why, if it was not asked to; valid after dead
+	asked atomic.Bool // ctl was written to
+	mu    sync.Mutex  // one command at a time, and ctl
+	ctl   int         // eventfd that wakes the thread
+	cmd   chan command
+	dead  chan struct{} // closed when the thread is gone
+	err   error         // why, if it was not asked to; valid after dead
 }
 
 // command is something that the worker's thread does between two turns.
@@ -103,6 +109,7 @@ func startWorker(sh *shared, i int, port Port) (*worker, error) {
 		w.pair = sh.dev.Pair(i)
 		w.pair.SetPort(port)
 		w.legs = []leg{newLeg(netdev.DirRX), newLeg(netdev.DirTX)}
+		w.spin = newSpin(sh.poll)
 	}
 	w.poller = osio.NewPoller(slotLegs + len(w.legs))
 	w.poller.Set(slotCtl, ctl, osio.Readable)
@@ -116,12 +123,25 @@ func (w *worker) run() {
 	runtime.LockOSThread()
 	defer close(w.dead)
 	_ = osio.SetTimerSlack(1) // without it sleeps are longer, which is no error
+	w.pin()
 	err := osio.Guard(w.owns, w.loop)
 	if err != nil {
 		w.err = fmt.Errorf("%w: %w", ErrTruncated, err)
 	}
 	if w.err != nil {
 		w.events.died(w.err)
+	}
+}
+
+// pin binds the thread of a pair to its CPU.
+func (w *worker) pin() {
+	if w.pair == nil || len(w.cpus) == 0 {
+		return
+	}
+	cpu := w.cpus[w.pair.Index()%len(w.cpus)]
+	if err := osio.SetAffinity(cpu); err != nil {
+		w.quit = true
+		w.err = fmt.Errorf("%w: pair %d on CPU %d: %w", ErrConfig, w.pair.Index(), cpu, err)
 	}
 }
 
@@ -148,13 +168,16 @@ func (w *worker) do(f func()) error {
 // wake ends the worker's sleep. The caller holds mu.
 func (w *worker) wake() {
 	if w.ctl >= 0 {
-		_ = osio.WriteEvent(w.ctl)
+		w.poke()
 	}
 }
 
 // poke has the worker look at what it shares with others, some time soon. It
 // does not wait for anything but another poke or a command's entry.
-func (w *worker) poke() { _ = osio.WriteEvent(w.ctl) }
+func (w *worker) poke() {
+	w.asked.Store(true)
+	_ = osio.WriteEvent(w.ctl)
+}
 
 // stop ends the worker: its rings are stopped first, unless its thread is gone
 // already. No command may follow.
@@ -290,7 +313,7 @@ func (w *worker) openPort() {
 	if on == w.open {
 		return
 	}
-	w.open, w.rxReady = on, on
+	w.open, w.rxReady, w.rxMore = on, on, false
 	if err := w.port.Enable(on); err != nil {
 		w.fail(err)
 	}

@@ -8,16 +8,12 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/watch"
-	"github.com/vnetbench/vnetbench/hostnet/sink"
-	"github.com/vnetbench/vnetbench/hostnet/tap"
 	"github.com/vnetbench/vnetbench/vhost"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
-	"github.com/vnetbench/vnetbench/vmtest"
 )
 
 // serveCmd is a vhost-user back-end on one socket, for one front-end after the
@@ -28,10 +24,13 @@ type serveCmd struct {
 	FD                *int          `name:"fd" placeholder:"N" xor:"socket" help:"Use this descriptor: a listening or connected UNIX socket."`
 	PrintCapabilities bool          `help:"Print the capabilities of this back-end as JSON and exit."`
 	QueuePairs        int           `default:"1" placeholder:"N" help:"Queue pairs, 1 to 128."`
-	Net               string        `default:"sink" placeholder:"tap:NAME|sink" help:"The host's side: a multi-queue tap (tap: alone makes one), or a sink that throws away what comes (default)."`
+	Net               string        `default:"sink" placeholder:"KIND" help:"The host's side: tap:NAME, a multi-queue tap (tap: alone makes one); sink, which throws away what comes (default; sink:copy reads it first); source:BYTES, which sends frames of that length as fast as the guest takes them; reflect, which sends back what comes."`
 	MAC               string        `name:"mac" placeholder:"MAC" help:"Station address."`
 	MTU               uint16        `name:"mtu" placeholder:"BYTES" help:"Largest IP packet."`
 	Policy            string        `default:"none" help:"Completion policy (see list --policies)."`
+	Poll              bool          `xor:"poll" help:"Look at the rings all the time and never ask for kicks; takes a CPU for each pair."`
+	PollFor           time.Duration `xor:"poll" placeholder:"TIME" help:"Look at the rings for up to this long before asking for kicks and sleeping."`
+	CPUs              []string      `name:"cpus" placeholder:"LIST" help:"Bind the thread of pair i to CPU i of this list, such as 1,3-5."`
 	Stats             time.Duration `default:"1s" placeholder:"TIME" help:"Interval of the statistics; 0: totals only."`
 	Format            string        `enum:"text,json" default:"text" help:"Format of the statistics: text (a table) or json (lines)."`
 	Once              bool          `help:"End with the first session."`
@@ -48,7 +47,7 @@ func (c *serveCmd) Run(s *streams) error {
 	if err != nil {
 		return usage(err)
 	}
-	ports, closePorts, err := c.ports(cfg.Logger)
+	ports, closePorts, err := c.ports(cfg.Logger, cfg.Device.MAC)
 	if err != nil {
 		return usage(err)
 	}
@@ -117,11 +116,18 @@ func (c *serveCmd) config(s *streams) (vhost.Config, error) {
 		return cfg, fmt.Errorf("--policy: %w", err)
 	}
 	cfg.Device = netdev.Config{QueuePairs: c.QueuePairs, MAC: mac, MTU: c.MTU, Policy: policy}
+	if err := c.threads(&cfg); err != nil {
+		return cfg, err
+	}
 	if c.QueuePairs == 0 {
 		return cfg, errors.New("--queue-pairs: 0 is not in 1..128")
 	}
-	_, err = netdev.New(cfg.Device)
-	return cfg, err
+	dev, err := netdev.New(cfg.Device)
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Device = dev.Config()
+	return cfg, nil
 }
 
 func (c *serveCmd) logger(s *streams) *slog.Logger {
@@ -149,35 +155,4 @@ func parseMAC(text string) (mac [6]byte, err error) {
 	}
 	copy(mac[:], m)
 	return mac, nil
-}
-
-// ports opens the host's side of the queue pairs.
-func (c *serveCmd) ports(log *slog.Logger) ([]vhost.Port, func(), error) {
-	kind, name, _ := strings.Cut(c.Net, ":")
-	var ports []vhost.Port
-	switch {
-	case c.Net == "sink":
-		for range c.QueuePairs {
-			ports = append(ports, &sink.Port{})
-		}
-		return ports, func() {}, nil
-	case kind != "tap" || c.Net == "tap":
-		return nil, nil, fmt.Errorf("--net: unknown %q; the nearest is %q; write tap:NAME, tap: or sink", c.Net, vmtest.Nearest(kind, []string{"tap:", "sink"}))
-	}
-	t, err := tap.Open(tap.Config{Name: name, Queues: c.QueuePairs})
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := t.Up(); err != nil {
-		return nil, nil, errors.Join(err, t.Close())
-	}
-	for i := range t.Queues() {
-		ports = append(ports, t.Queue(i))
-	}
-	log.Info("tap is up", "interface", t.Name(), "queues", t.Queues())
-	return ports, func() {
-		if err := t.Close(); err != nil {
-			log.Warn("tap", "error", err)
-		}
-	}, nil
 }

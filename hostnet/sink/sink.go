@@ -17,8 +17,12 @@ type Port struct {
 	// Limit is how many frames may be taken between two calls of Drain before
 	// Send answers Full; 0 is no limit.
 	Limit int
+	// Copy makes Send read every byte of a frame, into memory of the port, as a
+	// wire would.
+	Copy bool
 
 	stats Stats
+	wire  []byte
 	since int // frames since Drain
 	acked virtio.Features
 	on    bool
@@ -51,6 +55,9 @@ func (p *Port) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.Tok
 	for _, b := range iov {
 		n += len(b)
 	}
+	if p.Copy {
+		p.copy(n, iov)
+	}
 	p.stats.Frames++
 	p.stats.Bytes += int64(n)
 	p.stats.Largest = max(p.stats.Largest, int64(n))
@@ -61,6 +68,17 @@ func (p *Port) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.Tok
 		p.Sizes = append(p.Sizes, n)
 	}
 	return now, netdev.Sent
+}
+
+// copy copies a frame of n bytes.
+func (p *Port) copy(n int, iov [][]byte) {
+	if len(p.wire) < n {
+		p.wire = make([]byte, n)
+	}
+	w := p.wire
+	for _, b := range iov {
+		w = w[copy(w, b):]
+	}
 }
 
 // Flush counts the end of a batch.

@@ -41,6 +41,16 @@ var one = [8]byte{}
 
 func init() { binary.NativeEndian.PutUint64(one[:], 1) }
 
+// AddEvent adds n to the count of the non-blocking eventfd fd. Unlike
+// WriteEvent it fails with EAGAIN if the count cannot hold the sum. A count of
+// MaxUint64-1, the largest, makes the eventfd unwritable to poll.
+func AddEvent(fd int, n uint64) error {
+	var b [8]byte
+	binary.NativeEndian.PutUint64(b[:], n)
+	_, err := unix.Write(fd, b[:])
+	return opError("write", err)
+}
+
 // WriteEvent adds one to the count of the non-blocking eventfd fd, or writes 8
 // bytes to what stands in its place. A full pipe and a saturated count are
 // delivered notifications, not errors: the other side has one to read.

@@ -94,3 +94,17 @@ func (c *Clock) Now() vtime.Time { return c.base + vtime.Time(time.Since(c.start
 func SetTimerSlack(ns uint64) error {
 	return opError("prctl", unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(ns), 0, 0, 0))
 }
+
+// SetAffinity binds the calling thread to one CPU. It fails with EINVAL for a CPU
+// that does not exist or that the process may not use.
+func SetAffinity(cpu int) error {
+	var set unix.CPUSet
+	set.Set(cpu)
+	return opError("sched_setaffinity", unix.SchedSetaffinity(0, &set))
+}
+
+// HasCPU reports whether the process may use a CPU.
+func HasCPU(cpu int) bool {
+	var set unix.CPUSet
+	return cpu >= 0 && unix.SchedGetaffinity(0, &set) == nil && set.IsSet(cpu)
+}
