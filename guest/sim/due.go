@@ -1,7 +1,7 @@
 package sim
 
 // due is the FIFO of the events of the time that it is, in a ring that doubles
-// when it is full: first those that the heap had for that time, then those that
+// when it is full: first those that the wheel had for that time, then those that
 // were set since, which is their order.
 type due struct {
 	ring []dueEvent // a power of two, or empty

@@ -21,7 +21,7 @@ type Loop struct {
 
 	now     vtime.Time
 	order   uint64 // of the event set last: breaks ties
-	heap    heap
+	wheel   wheel
 	due     due
 	slots   []slot
 	free    int32 // first free slot + 1; 0 if none
@@ -29,19 +29,18 @@ type Loop struct {
 	stopped bool
 }
 
-// slot is one pending event or one timer: what keys and due events refer to.
+// slot is one pending event or one timer: what buckets and due events refer to.
 type slot struct {
-	actor Actor
-	arg   uint64
-	t     vtime.Time // when it runs; vtime.Never if it does not
-	order uint64     // of the Set or At that said so; 0 if none stands
-	pos   int32      // of its key in the heap, or idle
-	next  int32      // free list: next free slot + 1
-	due   bool       // it waits among the due, whatever key it has
-	timer bool       // kept after it ran
+	actor  Actor
+	arg    uint64
+	t      vtime.Time // when it runs; vtime.Never if it does not
+	order  uint64     // of the Set or At that said so; 0 if none stands
+	prev   int32      // in its bucket: slot + 1
+	next   int32      // in its bucket, or the free list: slot + 1
+	bucket uint16     // of the wheel, or nowhere
+	due    bool       // it waits among the due, whatever bucket it is in
+	timer  bool       // kept after it ran
 }
-
-const idle int32 = -1
 
 // Now returns the current virtual time.
 func (l *Loop) Now() vtime.Time { return l.now }
@@ -63,23 +62,26 @@ func (l *Loop) arm(i int32, t vtime.Time) {
 	}
 	l.order++
 	s.t, s.order, s.due = t, l.order, t == l.now
-	k := key{t: t, order: l.order, slot: i}
-	switch {
-	case s.due:
-		l.due.push(dueEvent{l.order, i})
-	case s.pos == idle:
-		l.push(k)
-	case k.before(&l.heap.keys[s.pos]):
-		l.up(int(s.pos), k)
+	if !s.due {
+		l.refile(i)
+		return
 	}
+	if s.bucket <= digitMask {
+		l.pull(i)
+	}
+	l.due.push(dueEvent{l.order, i})
 }
 
 // disarm makes slot i not run.
 func (l *Loop) disarm(i int32) {
 	s := &l.slots[i]
-	if s.t != vtime.Never {
-		l.pending--
-		s.t, s.order, s.due = vtime.Never, 0, false
+	if s.t == vtime.Never {
+		return
+	}
+	l.pending--
+	s.t, s.order, s.due = vtime.Never, 0, false
+	if s.bucket <= digitMask {
+		l.pull(i)
 	}
 }
 
@@ -88,11 +90,7 @@ func (l *Loop) Next() vtime.Time {
 	if _, ok := l.first(); ok {
 		return l.now
 	}
-	l.settle()
-	if len(l.heap.keys) == 0 {
-		return vtime.Never
-	}
-	return l.heap.keys[0].t
+	return l.soonest()
 }
 
 // Alone reports whether no other event waits for the current time. What an actor
@@ -116,14 +114,16 @@ func (l *Loop) step(limit vtime.Time) bool {
 		return false
 	}
 	i, ok := l.first()
-	if !ok {
+	switch {
+	case !ok:
 		if i, ok = l.advance(limit); !ok {
 			return false
 		}
-	} else if l.now > limit {
+	case l.now > limit:
 		return false
+	default:
+		l.due.head++
 	}
-	l.due.head++
 	l.run(i)
 	return true
 }
@@ -164,7 +164,7 @@ func (l *Loop) Resume() { l.stopped = false }
 
 // take reserves a slot.
 func (l *Loop) take(a Actor, arg uint64, timer bool) int32 {
-	s := slot{actor: a, arg: arg, t: vtime.Never, pos: idle, timer: timer}
+	s := slot{actor: a, arg: arg, t: vtime.Never, bucket: nowhere, timer: timer}
 	if i := l.free - 1; i >= 0 {
 		l.free = l.slots[i].next
 		l.slots[i] = s

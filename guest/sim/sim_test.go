@@ -133,6 +133,8 @@ func TestAgainstSortedList(t *testing.T) {
 		var model []ev
 		order, now := 0, vtime.Time(0)
 		timers := make([]sim.Timer, 4)
+		// Times are dense or sparse: of one bucket, of several, of several levels.
+		scale := rapid.SampledFrom([]vtime.Time{1, 50, 3000, 1 << 20, 1 << 40}).Draw(t, "scale")
 		for i := range timers {
 			timers[i] = l.NewTimer(&got, uint64(i))
 		}
@@ -145,14 +147,14 @@ func TestAgainstSortedList(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"at": func(t *rapid.T) {
-				at := vtime.Time(rapid.Int64Range(0, 60).Draw(t, "t"))
+				at := scale * vtime.Time(rapid.Int64Range(0, 60).Draw(t, "t"))
 				arg := 100 + uint64(order)
 				l.At(at, &got, arg)
 				add(at, arg)
 			},
 			"set": func(t *rapid.T) {
 				i := rapid.Uint64Range(0, 3).Draw(t, "timer")
-				at := vtime.Time(rapid.Int64Range(0, 60).Draw(t, "t"))
+				at := scale * vtime.Time(rapid.Int64Range(0, 60).Draw(t, "t"))
 				if timers[i].When() != max(at, now) {
 					drop(i)
 					add(at, i)
@@ -165,7 +167,7 @@ func TestAgainstSortedList(t *testing.T) {
 				drop(i)
 			},
 			"run": func(t *rapid.T) {
-				now = now.Add(time.Duration(rapid.IntRange(0, 9).Draw(t, "d")))
+				now += scale * vtime.Time(rapid.IntRange(0, 9).Draw(t, "d"))
 				l.RunUntil(now)
 				slices.SortFunc(model, func(a, b ev) int {
 					return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.order, b.order))
@@ -175,12 +177,33 @@ func TestAgainstSortedList(t *testing.T) {
 					model = model[1:]
 				}
 			},
+			"step": func(t *rapid.T) {
+				ran := len(got.ran)
+				if l.Step() != (len(model) > 0) {
+					t.Fatalf("a step with %d events", len(model))
+				}
+				if len(model) == 0 {
+					return
+				}
+				e := slices.MinFunc(model, func(a, b ev) int {
+					return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.order, b.order))
+				})
+				drop(e.arg)
+				want, now = append(want, entry{e.t, e.arg}), e.t
+				if len(got.ran) != ran+1 {
+					t.Fatalf("a step ran %d events", len(got.ran)-ran)
+				}
+			},
 			"": func(t *rapid.T) {
 				if d := gocmp.Diff(want, got.ran); d != "" {
 					t.Fatalf("(-want +got):\n%s", d)
 				}
-				if l.Pending() != len(model) {
-					t.Fatalf("%d pending, want %d", l.Pending(), len(model))
+				next := vtime.Never
+				for _, e := range model {
+					next = min(next, e.t)
+				}
+				if l.Pending() != len(model) || l.Next() != next {
+					t.Fatalf("%d pending, want %d; the next at %d, want %d", l.Pending(), len(model), l.Next(), next)
 				}
 			},
 		})
