@@ -49,6 +49,7 @@ type client struct {
 	have  int // bytes of buf that hold no whole message yet
 	out   []byte
 	two   [2]message
+	fds   [2]unix.PollFd
 }
 
 // serve answers the guest until it waits.
@@ -67,10 +68,9 @@ func (c *client) serve() error {
 // step waits for something from the guest, and handles it: a message of the time
 // protocol, or one of its device.
 func (c *client) step() error {
-	fds := [2]unix.PollFd{
-		{Fd: int32(c.time), Events: unix.POLLIN},
-		{Fd: int32(c.dev.fd), Events: unix.POLLIN},
-	}
+	fds := &c.fds
+	fds[0] = unix.PollFd{Fd: int32(c.time), Events: unix.POLLIN}
+	fds[1] = unix.PollFd{Fd: int32(c.dev.fd), Events: unix.POLLIN}
 	if err := c.poll(fds[:]); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package umlguest
 import (
 	"errors"
 	"fmt"
+	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,7 +36,8 @@ type session struct {
 	out     []byte
 	ended   bool
 	cause   error // why it ended
-	kicking bool  // a data ring was kicked by the message that is handled
+	fdsOf   [2]unix.PollFd
+	kicking bool // a data ring was kicked by the message that is handled
 }
 
 func newSession(c *client, dev *netdev.Device) *session {
@@ -136,7 +139,7 @@ func (s *session) do(a vhost.Action) ([]vhost.Action, error) {
 	case vhost.SetBackendFD:
 		osio.Close(s.backend)
 		s.backend = a.FD
-		return s.sess.Done(a.Token, vhost.Result{}), nil
+		return s.sess.Done(a.Token, vhost.Result{Err: bounded(a.FD)}), nil
 	case vhost.ResetDevice:
 		s.dev.Reset()
 	case vhost.End:
@@ -158,8 +161,15 @@ func (s *session) reply(m wire.Message) error {
 
 func (s *session) send(fd int, m wire.Message) error {
 	s.out = m.Append(s.out[:0])
-	if _, err := osio.Send(fd, s.out, nil, false); err != nil {
-		return s.c.fail(ErrEnded, "its device: %v", err)
+	for b := s.out; len(b) > 0; {
+		n, err := unix.Write(fd, b)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return s.c.fail(ErrEnded, "its device: %v", err)
+		default:
+			b = b[n:]
+		}
 	}
 	return nil
 }
@@ -292,28 +302,51 @@ func (s *session) call(ring int) error {
 	if err := s.send(s.backend, m); err != nil {
 		return err
 	}
-	fds := [2]unix.PollFd{{Fd: int32(s.c.time), Events: unix.POLLIN}, {Fd: int32(s.backend), Events: unix.POLLIN}}
-	for {
-		if err := s.c.poll(fds[:]); err != nil {
-			return err
-		}
-		if fds[0].Revents != 0 {
-			if err := s.c.readTime(); err != nil {
-				return err
-			}
-			continue
-		}
-		break
+	var err error
+	if s.c.shared {
+		err = s.readReply(ring)
+	} else {
+		err = s.awaitReply(ring)
 	}
-	if err := s.readReply(ring); err != nil || !s.c.shared {
+	if err != nil || !s.c.shared {
 		return err
 	}
 	return s.c.reread()
 }
 
+// awaitReply serves the guest's clock until the answer to a call has come.
+func (s *session) awaitReply(ring int) error {
+	s.fdsOf[0] = unix.PollFd{Fd: int32(s.c.time), Events: unix.POLLIN}
+	s.fdsOf[1] = unix.PollFd{Fd: int32(s.backend), Events: unix.POLLIN}
+	for {
+		if err := s.c.poll(s.fdsOf[:]); err != nil {
+			return err
+		}
+		if s.fdsOf[0].Revents == 0 {
+			return s.readReply(ring)
+		}
+		if err := s.c.readTime(); err != nil {
+			return err
+		}
+	}
+}
+
+// replySlice is how long a read of an answer waits before it looks at the
+// watchdog.
+const replySlice = 200 * time.Millisecond
+
+// bounded lets no read of a socket wait for longer than that.
+func bounded(fd int) error {
+	t := unix.NsecToTimeval(int64(replySlice))
+	return os.NewSyscallError("setsockopt", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t))
+}
+
 func (s *session) readReply(ring int) error {
 	var b [64]byte
 	n, err := unix.Read(s.backend, b[:])
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+		return s.awaitReply(ring)
+	}
 	if err != nil || n == 0 {
 		return s.c.fail(ErrEnded, "its device: reply to a call: %v", err)
 	}
