@@ -53,7 +53,7 @@ func newRunner(ch *channel, dev *netdev.Device, cfg *Config) *runner {
 	r.known.Store(&[]*osio.Mapping{})
 	r.sess = NewSession(SessionConfig{
 		QueuePairs: dev.Pairs(), Features: dev.Features(), Protocol: cfg.Protocol,
-		QueueNum: cfg.QueueNum, ResumeFromUsed: cfg.ResumeFromUsed, ConfigSpace: r.configSpace,
+		QueueNum: cfg.QueueNum, ResumeFromUsed: !cfg.LiteralBase, ConfigSpace: r.configSpace,
 	})
 	r.fds = make([][3]int, len(r.sess.rings))
 	for i := range r.fds {

@@ -20,6 +20,9 @@ type Config struct {
 	// SocketPath is where to listen, at most MaxSocketPath bytes. A stale
 	// socket of our own user is replaced.
 	SocketPath string
+	// Client connects to the front-end that listens at SocketPath, as soon as
+	// there is one, and again when it has gone, until Serve's context is done.
+	Client bool
 	// FD is used if SocketPath is empty: a UNIX stream socket, listening, or
 	// connected to a front-end already, which is then the only one served. The
 	// server takes it over.
@@ -35,8 +38,11 @@ type Config struct {
 	Protocol wire.ProtocolFeatures
 	// QueueNum says what GET_QUEUE_NUM counts.
 	QueueNum QueueNumMode
-	// ResumeFromUsed starts rings at the used index that is in memory.
-	ResumeFromUsed bool
+	// LiteralBase starts split rings at the base that the front-end sends.
+	// Without it they start at the used index that is in memory: a front-end
+	// that reconnects may send 0 (DPDK's virtio-user) or its available index
+	// (cloud-hypervisor), and what was in flight would be lost or done twice.
+	LiteralBase bool
 	// EnableGrace is how long a transmit ring that starts disabled is left
 	// alone before its frames are discarded; 0 is the constant of that name.
 	EnableGrace time.Duration
@@ -92,7 +98,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Server serves one front-end after the other on one socket. A front-end that
+// Server serves one front-end after the other on one socket, which it listens
+// on or, as a client, connects to. A front-end that
 // connects while another one is served waits in the socket's backlog. What a
 // front-end does wrong ends its session and nothing else. Stats may be called
 // from any goroutine.
@@ -117,9 +124,12 @@ func Listen(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg}
 	s.stats.Pairs = make([]PairStats, cfg.Device.QueuePairs)
-	if cfg.SocketPath != "" {
+	switch {
+	case cfg.Client:
+		err = checkClient(cfg.SocketPath)
+	case cfg.SocketPath != "":
 		s.l, s.file, err = listen(cfg.SocketPath)
-	} else {
+	default:
 		s.l, s.conn, err = adopt(cfg.FD)
 	}
 	if err != nil {
@@ -133,9 +143,17 @@ func Listen(cfg Config) (*Server, error) {
 // is gone when it returns. It is called once.
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.Close()
-	if s.conn != nil {
+	switch {
+	case s.conn != nil:
 		return s.serveConn(ctx, s.conn)
+	case s.cfg.Client:
+		return s.serveDialled(ctx)
 	}
+	return s.serveAccepted(ctx)
+}
+
+// serveAccepted serves who connects.
+func (s *Server) serveAccepted(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { s.l.Close() })
 	defer stop()
 	for {
@@ -165,10 +183,7 @@ func wait(ctx context.Context, err error) bool {
 	if errors.Is(err, net.ErrClosed) || !errors.As(err, &ne) {
 		return false
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(100 * time.Millisecond):
-	}
+	pause(ctx, 100*time.Millisecond)
 	return true
 }
 

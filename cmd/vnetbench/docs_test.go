@@ -85,7 +85,7 @@ func TestResultIsDocumented(t *testing.T) {
 }
 
 func TestServeLinesAreDocumented(t *testing.T) {
-	fields := []string{"schema", "kind", "time", "seconds"}
+	fields := []string{"schema", "kind", "socket", "time", "seconds"}
 	for _, f := range jsonPaths("", reflect.TypeFor[vhost.Stats]()) {
 		if !strings.HasPrefix(f, "ctrl.") && !strings.HasPrefix(f, "pairs[].tx.") {
 			fields = append(fields, f)

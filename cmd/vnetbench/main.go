@@ -5,4 +5,4 @@ package main
 
 import "os"
 
-func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(execute(commandLine(os.Args), os.Stdout, os.Stderr)) }

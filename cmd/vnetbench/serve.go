@@ -16,74 +16,139 @@ import (
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 )
 
-// serveCmd is a vhost-user back-end on one socket, for one front-end after the
-// other. The names of the first three flags are those that managers of virtual
-// machines expect of every such program.
+// serveCmd is a vhost-user back-end: on each of its sockets a net device of its
+// own, for one front-end after the other.
 type serveCmd struct {
-	SocketPath        string        `placeholder:"PATH" xor:"socket" help:"Listen there, at most 107 bytes."`
-	FD                *int          `name:"fd" placeholder:"N" xor:"socket" help:"Use this descriptor: a listening or connected UNIX socket."`
-	PrintCapabilities bool          `help:"Print the capabilities of this back-end as JSON and exit."`
-	QueuePairs        int           `default:"1" placeholder:"N" help:"Queue pairs, 1 to 128."`
-	Net               string        `default:"sink" placeholder:"KIND" help:"The host's side: tap:NAME, a multi-queue tap (tap: alone makes one); sink, which throws away what comes (default; sink:copy reads it first); source:BYTES, which sends frames of that length as fast as the guest takes them; reflect, which sends back what comes."`
-	MAC               string        `name:"mac" placeholder:"MAC" help:"Station address."`
-	MTU               uint16        `name:"mtu" placeholder:"BYTES" help:"Largest IP packet."`
-	Policy            string        `default:"none" help:"Completion policy (see list --policies)."`
-	Poll              bool          `xor:"poll" help:"Look at the rings all the time and never ask for kicks; takes a CPU for each pair."`
-	PollFor           time.Duration `xor:"poll" placeholder:"TIME" help:"Look at the rings for up to this long before asking for kicks and sleeping."`
-	CPUs              []string      `name:"cpus" placeholder:"LIST" help:"Bind the thread of pair i to CPU i of this list, such as 1,3-5."`
-	Stats             time.Duration `default:"1s" placeholder:"TIME" help:"Interval of the statistics; 0: totals only."`
-	Format            string        `enum:"text,json" default:"text" help:"Format of the statistics: text (a table) or json (lines)."`
-	Once              bool          `help:"End with the first session."`
-	Quiet             bool          `help:"Log only what goes wrong."`
+	connection
+	QueuePairs int           `default:"1" placeholder:"N" help:"Queue pairs, 1 to 128."`
+	Net        []string      `default:"sink" placeholder:"KIND" sep:"none" help:"The host's side, once for all sockets or once for each: tap:NAME, a multi-queue tap (tap: alone makes one); sink, which throws away what comes (default; sink:copy reads it first); source:BYTES, which sends frames of that length as fast as the guest takes them; reflect, which sends back what comes."`
+	MAC        string        `name:"mac" placeholder:"MAC" help:"Station address; that of each further socket is one higher."`
+	MTU        uint16        `name:"mtu" placeholder:"BYTES" help:"Largest IP packet."`
+	Policy     string        `default:"none" help:"Completion policy (see list --policies)."`
+	Poll       bool          `xor:"poll" help:"Look at the rings all the time and never ask for kicks; takes a CPU for each pair."`
+	PollFor    time.Duration `xor:"poll" placeholder:"TIME" help:"Look at the rings for up to this long before asking for kicks and sleeping."`
+	CPUs       []string      `name:"cpus" placeholder:"LIST" help:"Bind the thread of pair i to CPU i of this list, such as 1,3-5."`
+	Stats      time.Duration `default:"1s" placeholder:"TIME" help:"Interval of the statistics; 0: totals only."`
+	Format     string        `enum:"text,json" default:"text" help:"Format of the statistics: text (a table) or json (lines)."`
+	Quiet      bool          `help:"Log only what goes wrong."`
 }
 
 // Run serves until SIGINT or SIGTERM, which are its ordinary end.
 func (c *serveCmd) Run(s *streams) error {
-	if c.PrintCapabilities {
-		_, err := fmt.Fprintln(s.out, `{"type": "net"}`)
+	if done, err := c.print(s); done {
 		return err
 	}
-	cfg, err := c.config(s)
+	served, err := c.open(s)
 	if err != nil {
 		return usage(err)
 	}
-	ports, closePorts, err := c.ports(cfg.Logger, cfg.Device.MAC)
-	if err != nil {
-		return usage(err)
-	}
-	defer closePorts()
-	cfg.Ports = ports
-	server, err := vhost.Listen(cfg)
-	if err != nil {
-		return usage(err)
-	}
-	cfg.Logger.Info("waiting for a front-end", "socket", c.where(), "queue_pairs", c.QueuePairs, "net", c.Net)
+	defer closeAll(served)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return c.serve(ctx, server, watch.New(s.out, c.Format, time.Now()))
+	return c.serve(ctx, served)
 }
 
-// serve runs the server, with statistics beside it and totals behind it.
-func (c *serveCmd) serve(ctx context.Context, server *vhost.Server, w *watch.Watcher) error {
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ctx) }()
+// served is one socket with its device, ports and statistics.
+type served struct {
+	server *vhost.Server
+	watch  *watch.Watcher
+	close  func() // of the ports
+}
+
+// open opens every socket and its ports.
+func (c *serveCmd) open(s *streams) ([]*served, error) {
+	log := c.logger(s)
+	places, err := c.places()
+	if err != nil {
+		return nil, err
+	}
+	if n := len(c.Net); n != 1 && n != len(places) {
+		return nil, fmt.Errorf("--net: given %d times for %d sockets; give it once, or once for each --socket-path", n, len(places))
+	}
+	var all []*served
+	for i, p := range places {
+		one, err := c.openOne(s, log, i, p)
+		if err != nil {
+			closeAll(all)
+			return nil, err
+		}
+		if len(places) > 1 {
+			one.watch.Name(p.String())
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func (c *serveCmd) openOne(s *streams, log *slog.Logger, i int, p place) (*served, error) {
+	cfg, err := c.config(i)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Logger = log.With("socket", p.String())
+	c.configure(&cfg, p)
+	net := c.Net[min(i, len(c.Net)-1)]
+	ports, closePorts, err := c.ports(net, cfg.Logger, cfg.Device.MAC)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Ports = ports
+	server, err := vhost.Listen(cfg)
+	if err != nil {
+		closePorts()
+		return nil, err
+	}
+	cfg.Logger.Info("waiting for a front-end", "queue_pairs", c.QueuePairs, "net", net, "client", cfg.Client)
+	return &served{server, watch.New(s.out, c.Format, time.Now()), closePorts}, nil
+}
+
+func closeAll(all []*served) {
+	for _, s := range all {
+		s.server.Close()
+		s.close()
+	}
+}
+
+// serve runs the servers, with statistics beside them and totals behind them.
+// It ends when all of them have ended, or one has failed.
+func (c *serveCmd) serve(ctx context.Context, all []*served) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(all))
+	for _, s := range all {
+		go func() { ended <- s.server.Serve(ctx) }()
+	}
 	usr1 := make(chan os.Signal, 1)
 	signal.Notify(usr1, syscall.SIGUSR1)
 	defer signal.Stop(usr1)
 	tick, stopTick := ticks(c.Stats)
 	defer stopTick()
-	var werr error
-	for {
+	var err error
+	for left := len(all); left > 0; {
 		select {
 		case now := <-tick:
-			werr = errors.Join(werr, w.Interval(now, server.Stats()))
+			for _, s := range all {
+				err = errors.Join(err, s.watch.Interval(now, s.server.Stats()))
+			}
 		case <-usr1:
-			werr = errors.Join(werr, w.Totals(time.Now(), server.Stats()))
-		case err := <-ended:
-			return errors.Join(err, werr, w.Totals(time.Now(), server.Stats()))
+			err = errors.Join(err, totals(all))
+		case serr := <-ended:
+			if left--; serr != nil {
+				err = errors.Join(err, serr)
+				cancel()
+			}
 		}
 	}
+	return errors.Join(err, totals(all))
+}
+
+// totals prints the totals of every server.
+func totals(all []*served) (err error) {
+	for _, s := range all {
+		err = errors.Join(err, s.watch.Totals(time.Now(), s.server.Stats()))
+	}
+	return err
 }
 
 // ticks is a channel that delivers the time every d; of 0, never.
@@ -95,15 +160,10 @@ func ticks(d time.Duration) (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
-// config checks the flags and makes the server's configuration without ports.
-func (c *serveCmd) config(s *streams) (vhost.Config, error) {
-	cfg := vhost.Config{SocketPath: c.SocketPath, Once: c.Once, Logger: c.logger(s)}
-	switch {
-	case c.FD != nil:
-		cfg.FD = *c.FD
-	case c.SocketPath == "":
-		return cfg, errors.New("where to serve? give --socket-path PATH or --fd N")
-	}
+// config checks the device's flags and makes the configuration of server i,
+// without its ports and its connection.
+func (c *serveCmd) config(i int) (vhost.Config, error) {
+	var cfg vhost.Config
 	if c.Stats < 0 {
 		return cfg, fmt.Errorf("--stats: %v is negative; write a time such as 1s, or 0 for totals only", c.Stats)
 	}
@@ -115,7 +175,7 @@ func (c *serveCmd) config(s *streams) (vhost.Config, error) {
 	if err != nil {
 		return cfg, fmt.Errorf("--policy: %w", err)
 	}
-	cfg.Device = netdev.Config{QueuePairs: c.QueuePairs, MAC: mac, MTU: c.MTU, Policy: policy}
+	cfg.Device = netdev.Config{QueuePairs: c.QueuePairs, MAC: nextMAC(mac, i), MTU: c.MTU, Policy: policy}
 	if err := c.threads(&cfg); err != nil {
 		return cfg, err
 	}
@@ -130,19 +190,26 @@ func (c *serveCmd) config(s *streams) (vhost.Config, error) {
 	return cfg, nil
 }
 
+// nextMAC is the address of the i-th device: the low three bytes count on. That
+// of none stays none, which is the device's own default.
+func nextMAC(mac [6]byte, i int) [6]byte {
+	if mac == [6]byte{} && i == 0 {
+		return mac
+	}
+	if mac == [6]byte{} {
+		mac = [6]byte{0x52, 0x54, 0x00, 0x12, 0x34, 0x56}
+	}
+	n := uint32(mac[3])<<16 + uint32(mac[4])<<8 + uint32(mac[5]) + uint32(i)
+	mac[3], mac[4], mac[5] = byte(n>>16), byte(n>>8), byte(n)
+	return mac
+}
+
 func (c *serveCmd) logger(s *streams) *slog.Logger {
 	level := slog.LevelInfo
 	if c.Quiet {
 		level = slog.LevelWarn
 	}
 	return slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
-}
-
-func (c *serveCmd) where() string {
-	if c.FD != nil {
-		return fmt.Sprintf("descriptor %d", *c.FD)
-	}
-	return c.SocketPath
 }
 
 func parseMAC(text string) (mac [6]byte, err error) {

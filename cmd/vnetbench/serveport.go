@@ -20,15 +20,15 @@ import (
 // netKinds are the spellings of --net, as one that is mistyped is compared with.
 var netKinds = []string{"tap:", "sink", "sink:copy", "source:64", "reflect"}
 
-// ports opens the host's side of the queue pairs.
-func (c *serveCmd) ports(log *slog.Logger, mac frame.MAC) (ports []vhost.Port, closePorts func(), err error) {
-	kind, arg, colon := strings.Cut(c.Net, ":")
+// ports opens the host's side of the queue pairs that spec describes.
+func (c *serveCmd) ports(spec string, log *slog.Logger, mac frame.MAC) (ports []vhost.Port, closePorts func(), err error) {
+	kind, arg, colon := strings.Cut(spec, ":")
 	switch {
 	case kind == "tap" && colon:
 		return c.taps(arg, log)
-	case c.Net == "sink" || c.Net == "sink:copy":
+	case spec == "sink" || spec == "sink:copy":
 		return c.each(func() (vhost.Port, error) { return &sink.Port{Copy: colon}, nil })
-	case c.Net == "reflect":
+	case spec == "reflect":
 		return c.each(func() (vhost.Port, error) { return reflect.New() })
 	case kind == "source" && colon:
 		n, err := strconv.Atoi(arg)
@@ -38,7 +38,7 @@ func (c *serveCmd) ports(log *slog.Logger, mac frame.MAC) (ports []vhost.Port, c
 		return c.each(func() (vhost.Port, error) { return source.New(n, mac) })
 	}
 	return nil, nil, fmt.Errorf("--net: unknown %q; the nearest is %q; write tap:NAME, tap:, sink, sink:copy, source:BYTES or reflect",
-		c.Net, vmtest.Nearest(c.Net, netKinds))
+		spec, vmtest.Nearest(spec, netKinds))
 }
 
 // each opens a port for each pair.
@@ -89,7 +89,7 @@ func (c *serveCmd) threads(cfg *vhost.Config) (err error) {
 		cfg.PollTime = vhost.PollAlways
 	}
 	if cfg.PollTime > 0 {
-		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), c.QueuePairs+2))
+		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), c.QueuePairs*max(len(c.SocketPath), 1)+2))
 	}
 	cfg.CPUs, err = parseCPUs(c.CPUs)
 	return err

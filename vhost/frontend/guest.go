@@ -22,9 +22,15 @@ func NewGuest(path string, size uint64) (*Guest, error) {
 	if err != nil {
 		return nil, err
 	}
+	return NewGuestOn(c, size)
+}
+
+// NewGuestOn makes a guest of a connection, which it takes over, and a memory of
+// size bytes.
+func NewGuestOn(c *Conn, size uint64) (*Guest, error) {
 	m, err := NewMemory(0x1000000, size)
 	if err != nil {
-		c.Close()
+		_ = c.Close()
 		return nil, err
 	}
 	return &Guest{Conn: c, Memory: m, Rings: make(map[int]*Ring)}, nil

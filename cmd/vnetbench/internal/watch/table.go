@@ -56,13 +56,21 @@ func bigPercent(p *vhost.PairStats) float64 {
 // one for all of them if there are several.
 type table struct {
 	w       io.Writer
-	printed int // lines since the head
+	title   string // of one among several
+	printed int    // lines since the head
 }
+
+func (t *table) named(name string) { t.title = name }
 
 func (t *table) interval(at time.Time, d time.Duration, s *vhost.Stats) error {
 	var b strings.Builder
 	stamp := at.Format("15:04:05.0")
-	for _, r := range rows(s) {
+	busy := rows(s)
+	if t.title != "" && len(busy) > 0 {
+		t.printed = 0 // the lines before may be another one's
+		b.WriteString(t.title + ":\n")
+	}
+	for _, r := range busy {
 		if t.printed%headEvery == 0 {
 			b.WriteString(head(true))
 		}
@@ -78,7 +86,11 @@ func (t *table) interval(at time.Time, d time.Duration, s *vhost.Stats) error {
 func (t *table) totals(at time.Time, d time.Duration, s *vhost.Stats) error {
 	t.printed = 0 // the head comes again after this
 	var b strings.Builder
-	fmt.Fprintf(&b, "Totals of %v:\n%s", d.Round(time.Millisecond), head(false))
+	title := ""
+	if t.title != "" {
+		title = ", " + t.title
+	}
+	fmt.Fprintf(&b, "Totals of %v%s:\n%s", d.Round(time.Millisecond), title, head(false))
 	for _, r := range rows(s) {
 		b.WriteString(row("", r, 0))
 	}

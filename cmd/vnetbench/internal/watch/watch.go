@@ -24,6 +24,8 @@ type Watcher struct {
 
 // printer writes one format.
 type printer interface {
+	// named gives what is written a name.
+	named(name string)
 	// interval writes what happened in d until t, if anything did.
 	interval(t time.Time, d time.Duration, diff *vhost.Stats) error
 	// totals writes what happened in d, the whole time until t.
@@ -39,6 +41,10 @@ func New(w io.Writer, format string, now time.Time) *Watcher {
 	}
 	return &Watcher{print: p, since: now, began: now}
 }
+
+// Name puts a name, that of its socket, to everything that the watcher writes:
+// for one of several.
+func (w *Watcher) Name(name string) { w.print.named(name) }
 
 // Interval writes what happened since the last interval.
 func (w *Watcher) Interval(now time.Time, s vhost.Stats) error {
