@@ -84,7 +84,8 @@ func TestOffloadsReachThePort(t *testing.T) {
 	if ack := w.command(g, cvq, 5, 0, byte(virtio.FeatureGuestCSum), 0, 0, 0, 0, 0, 0, 0); ack != 0 {
 		t.Fatalf("answer %d", ack)
 	}
-	tso := virtio.FeatureGuestTSO4 | virtio.FeatureGuestTSO6 | virtio.FeatureGuestECN
+	tso := virtio.FeatureGuestTSO4 | virtio.FeatureGuestTSO6 | virtio.FeatureGuestECN |
+		virtio.FeatureGuestUFO | virtio.FeatureGuestUSO4 | virtio.FeatureGuestUSO6
 	w.eventually("the port knows", func() bool { return virtio.Features(w.ports[0].acked.Load()) == g.Features&^tso })
 }
 

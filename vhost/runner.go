@@ -168,7 +168,8 @@ func (r *runner) control(actions []netdev.Action) {
 
 // guestOffloads are the features that the guest can switch off while it runs.
 const guestOffloads = virtio.FeatureGuestCSum | virtio.FeatureGuestTSO4 |
-	virtio.FeatureGuestTSO6 | virtio.FeatureGuestECN | virtio.FeatureGuestUFO
+	virtio.FeatureGuestTSO6 | virtio.FeatureGuestECN | virtio.FeatureGuestUFO |
+	virtio.FeatureGuestUSO4 | virtio.FeatureGuestUSO6
 
 // perform carries actions out in order, and those that follow from them.
 func (r *runner) perform(actions []Action) {

@@ -20,6 +20,7 @@ const maxPieces = 1023
 type Queue struct {
 	fd       int
 	attached bool
+	uso      bool // the kernel takes and gives USO
 	rx       receiver
 	hdr      [virtio.NetHdrLen]byte
 	iov      []unix.Iovec // scratch of both directions, maxPieces+1 long
@@ -115,7 +116,8 @@ func (q *Queue) Err() error { return q.err }
 
 // Negotiated makes the acknowledged receive features the offloads of the whole
 // interface, and clears Err. ECN without TSO, and TSO without GUEST_CSUM, are
-// left out, since the kernel refuses them.
+// left out, since the kernel refuses them. Of UFO the kernel makes nothing, and
+// of USO for one of the two IP versions neither.
 func (q *Queue) Negotiated(acked virtio.Features) error {
 	q.err = nil
 	var flags int
@@ -130,9 +132,31 @@ func (q *Queue) Negotiated(acked virtio.Features) error {
 		if acked.Has(virtio.FeatureGuestECN) && flags != unix.TUN_F_CSUM {
 			flags |= unix.TUN_F_TSO_ECN
 		}
+		if q.uso && acked.Has(virtio.FeatureGuestUSO4|virtio.FeatureGuestUSO6) {
+			flags |= unix.TUN_F_USO4 | unix.TUN_F_USO6
+		}
 	}
 	if err := unix.IoctlSetInt(q.fd, unix.TUNSETOFFLOAD, flags); err != nil {
 		return fmt.Errorf("tap: TUNSETOFFLOAD %#x: %w", flags, err)
+	}
+	return nil
+}
+
+// Offloads is what the kernel takes from the guest: everything, but USO only
+// since v6.2.
+func (q *Queue) Offloads() virtio.Features {
+	all := virtio.FeatureCSum | virtio.FeatureHostTSO4 | virtio.FeatureHostTSO6 | virtio.FeatureHostECN | virtio.FeatureHostUFO
+	if q.uso {
+		all |= virtio.FeatureHostUSO
+	}
+	return all
+}
+
+// probe finds out whether the kernel knows USO. It leaves no offload on.
+func (q *Queue) probe() error {
+	q.uso = unix.IoctlSetInt(q.fd, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM|unix.TUN_F_USO4|unix.TUN_F_USO6) == nil
+	if err := unix.IoctlSetInt(q.fd, unix.TUNSETOFFLOAD, 0); err != nil {
+		return fmt.Errorf("TUNSETOFFLOAD: %w", err)
 	}
 	return nil
 }

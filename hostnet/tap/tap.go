@@ -156,7 +156,12 @@ func openQueue(name string, first bool) (*Queue, string, error) {
 		unix.Close(fd)
 		return nil, "", err
 	}
-	return newQueue(fd), name, nil
+	q := newQueue(fd)
+	if err := q.probe(); err != nil {
+		unix.Close(fd)
+		return nil, "", err
+	}
+	return q, name, nil
 }
 
 // attach binds fd to a queue of the interface and sets the format of frames.

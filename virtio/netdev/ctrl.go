@@ -17,8 +17,10 @@ type ActionKind uint8
 // The kinds of action. The device has already applied each to itself; a
 // composer acts on those that concern it.
 const (
-	// ActPairs: the guest uses Pairs queue pairs from now on.
-	ActPairs ActionKind = iota + 1
+	actNone ActionKind = iota
+	// ActPairs: the guest uses Pairs queue pairs from now on; Device.Steer may
+	// have another choice among them.
+	ActPairs
 	// ActMAC: the station address is MAC; the configuration space has it too.
 	ActMAC
 	// ActRXMode: a mode or an address list of the receive filter changed.
@@ -30,6 +32,11 @@ const (
 	ActOffloads
 	// ActAnnounced: the guest has seen the request to announce itself.
 	ActAnnounced
+	// ActHash: the guest wants other hashes in its net headers.
+	ActHash
+	// ActCoalesce: calls are held back for longer or less long; a queue that
+	// rests has to be asked for its Next again.
+	ActCoalesce
 )
 
 // Action is something that a command of the control queue changed.
@@ -47,6 +54,7 @@ type Ctrl struct {
 	dev     *Device
 	chain   ring.Chain
 	buf     []byte
+	result  []byte // what a command answers beside its status
 	actions []Action
 }
 
@@ -123,16 +131,29 @@ func (c *Ctrl) takeOne(now vtime.Time, w *Work) bool {
 		w.Dropped++
 		return true
 	}
-	ch.In[0][0] = c.command(gather(c.buf, ch.Out), int64(ch.OutLen))
+	n := c.answer(ch, c.command(gather(c.buf, ch.Out), int64(ch.OutLen)))
 	c.stats.Packets++
 	c.stats.Bytes += uint64(ch.OutLen)
 	c.stats.Descs += uint64(ch.Descs)
 	w.Packets++
 	w.Bytes += int(ch.OutLen)
 	w.Descs += ch.Descs
-	c.push(ch.Head, 1)
+	c.push(ch.Head, n)
 	c.served(now, c.took())
 	return true
+}
+
+// answer writes the status, and behind it the result of a command that has one,
+// and returns how many bytes it wrote. A result that does not fit is an error
+// (virtio 1.3 §5.1.6.5).
+func (c *Ctrl) answer(ch *ring.Chain, ack byte) uint32 {
+	if ack == ackErr || int64(len(c.result)) >= int64(ch.InLen) {
+		ack, c.result = ackErr, c.result[:0]
+		c.stats.Refused++
+	}
+	ch.In[0][0] = ack
+	scatter(ch.In, 1, c.result)
+	return uint32(1 + len(c.result))
 }
 
 // gather copies pieces to buf as far as they fit and returns what it copied.

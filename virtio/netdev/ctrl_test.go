@@ -85,7 +85,10 @@ func ctrlCommands() []ctrlCommand {
 		{"mac not negotiated", virtio.FeatureCtrlMACAddr, cat([]byte{1, 1}, mac), ackBad, netdev.Action{}},
 		{"promisc", 0, []byte{0, 0, 1}, ackOK, netdev.Action{Kind: netdev.ActRXMode}},
 		{"all multicast", 0, []byte{0, 1, 0}, ackOK, netdev.Action{Kind: netdev.ActRXMode}},
-		{"all unicast, an extra", 0, []byte{0, 2, 1}, ackBad, netdev.Action{}},
+		{"all unicast, an extra", 0, []byte{0, 2, 1}, ackOK, netdev.Action{Kind: netdev.ActRXMode}},
+		{"no broadcast, an extra", 0, []byte{0, 5, 1}, ackOK, netdev.Action{Kind: netdev.ActRXMode}},
+		{"mode 6", 0, []byte{0, 6, 1}, ackBad, netdev.Action{}},
+		{"extra not negotiated", virtio.FeatureCtrlRXExtra, []byte{0, 2, 1}, ackBad, netdev.Action{}},
 		{"promisc 2", 0, []byte{0, 0, 2}, ackBad, netdev.Action{}},
 		{"promisc not negotiated", virtio.FeatureCtrlRX, []byte{0, 0, 1}, ackBad, netdev.Action{}},
 		{"table", 0, cat([]byte{1, 0}, le32(1), mac, le32(0)), ackOK, netdev.Action{Kind: netdev.ActRXMode}},
@@ -103,7 +106,19 @@ func ctrlCommands() []ctrlCommand {
 		{"offloads not of the guest", 0, cat([]byte{5, 0}, le64(uint64(virtio.FeatureCSum))), ackBad, netdev.Action{}},
 		{"tso without checksum", 0, cat([]byte{5, 0}, le64(uint64(virtio.FeatureGuestTSO4))), ackBad, netdev.Action{}},
 		{"offloads not negotiated", virtio.FeatureCtrlGuestOffloads, cat([]byte{5, 0}, le64(csum)), ackBad, netdev.Action{}},
-		{"unknown class", 0, []byte{6, 0, 0, 0}, ackBad, netdev.Action{}},
+		{"coalesce transmit", 0, cat([]byte{6, 0}, le32(8), le32(50)), ackOK, netdev.Action{Kind: netdev.ActCoalesce}},
+		{"coalesce receive", 0, cat([]byte{6, 1}, le32(8), le32(50)), ackOK, netdev.Action{Kind: netdev.ActCoalesce}},
+		{"coalesce queue 7", 0, cat([]byte{6, 2}, le16(7), le16(0), le32(8), le32(50)), ackOK, netdev.Action{Kind: netdev.ActCoalesce}},
+		{"coalesce the control queue", 0, cat([]byte{6, 2}, le16(8), le16(0), le32(8), le32(50)), ackBad, netdev.Action{}},
+		{"coalesce short", 0, cat([]byte{6, 0}, le32(8)), ackBad, netdev.Action{}},
+		{"coalesce not negotiated", virtio.FeatureNotfCoal, cat([]byte{6, 0}, le32(8), le32(50)), ackBad, netdev.Action{}},
+		{"coalesce a queue not negotiated", virtio.FeatureVQNotfCoal, cat([]byte{6, 2}, le16(7), le16(0), le32(8), le32(50)), ackBad, netdev.Action{}},
+		{"coalesce command 4", 0, []byte{6, 4}, ackBad, netdev.Action{}},
+		{"ask for coalescing without room", 0, cat([]byte{6, 3}, le16(1), le16(0)), ackBad, netdev.Action{}},
+		{"ask for counters without room", 0, []byte{8, 0}, ackBad, netdev.Action{}},
+		{"counters not negotiated", virtio.FeatureDeviceStats, []byte{8, 0}, ackBad, netdev.Action{}},
+		{"counters of nobody", 0, []byte{8, 1}, ackBad, netdev.Action{}},
+		{"unknown class", 0, []byte{9, 0, 0, 0}, ackBad, netdev.Action{}},
 		{"class 255", 0, []byte{255, 255}, ackBad, netdev.Action{}},
 		{"one byte", 0, []byte{4}, ackBad, netdev.Action{}},
 		{"over the limit", 0, cat([]byte{1, 0}, le32(1), mac, le32(10000), make([]byte, 60000)), ackBad, netdev.Action{}},
@@ -225,6 +240,18 @@ func TestRXFilter(t *testing.T) {
 	w.command(cat([]byte{1, 0}, le32(0), le32(0)))
 	w.command([]byte{0, 1, 1})
 	want("all groups", to(group, 0), netdev.DropNone)
+	w.command([]byte{0, 3, 1})
+	want("no group", to(group, 0), netdev.DropFiltered)
+	w.command([]byte{0, 3, 0})
+	w.command([]byte{0, 2, 1})
+	want("all addresses", to(other, 0), netdev.DropNone)
+	w.command([]byte{0, 4, 1})
+	want("no address", to(guestMAC, 0), netdev.DropFiltered)
+	w.command([]byte{0, 4, 0})
+	w.command([]byte{0, 2, 0})
+	w.command([]byte{0, 5, 1})
+	want("no broadcast", to(bcast, 0), netdev.DropFiltered)
+	w.command([]byte{0, 5, 0})
 	want("a vlan", to(guestMAC, 5), netdev.DropVLAN)
 	w.command(cat([]byte{2, 0}, le16(5)))
 	want("a vlan of the list", to(guestMAC, 5), netdev.DropNone)

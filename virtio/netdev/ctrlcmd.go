@@ -14,6 +14,8 @@ const (
 	ctrlAnnounce = 3
 	ctrlMQ       = 4
 	ctrlOffloads = 5
+	ctrlCoal     = 6
+	ctrlStats    = 8
 
 	macTableSet = 0
 	macAddrSet  = 1
@@ -21,6 +23,8 @@ const (
 	vlanDel     = 1
 	announceAck = 0
 	mqPairsSet  = 0
+	mqRSS       = 1
+	mqHash      = 2
 	offloadsSet = 0
 
 	ackOK  = 0
@@ -30,6 +34,7 @@ const (
 // command carries a command out and returns the answer. total is the length
 // that the guest gave; b has less of it if it is too long.
 func (c *Ctrl) command(b []byte, total int64) byte {
+	c.result = c.result[:0]
 	if len(b) < 2 || total > int64(len(b)) {
 		return ackErr
 	}
@@ -38,8 +43,10 @@ func (c *Ctrl) command(b []byte, total int64) byte {
 	if !ok {
 		return ackErr
 	}
-	c.dev.filter.Store(&f)
-	c.actions = append(c.actions, a)
+	if a.Kind != actNone {
+		c.dev.filter.Store(&f)
+		c.actions = append(c.actions, a)
+	}
 	return ackOK
 }
 
@@ -50,7 +57,7 @@ func (c *Ctrl) apply(f *filter, class, cmd byte, data []byte) (Action, bool) {
 	has := c.dev.acked.Has
 	switch class {
 	case ctrlRX:
-		return Action{Kind: ActRXMode}, has(virtio.FeatureCtrlRX) && f.setMode(cmd, data)
+		return Action{Kind: ActRXMode}, has(rxModeNeeds(cmd)) && f.setMode(cmd, data)
 	case ctrlMAC:
 		return c.applyMAC(f, cmd, data)
 	case ctrlVLAN:
@@ -58,8 +65,11 @@ func (c *Ctrl) apply(f *filter, class, cmd byte, data []byte) (Action, bool) {
 	case ctrlAnnounce:
 		return Action{Kind: ActAnnounced}, has(virtio.FeatureGuestAnnounce) && c.announced(cmd)
 	case ctrlMQ:
-		ok := has(virtio.FeatureMQ) && f.setPairs(cmd, data, len(c.dev.pairs))
-		return Action{Kind: ActPairs, Pairs: f.pairs}, ok
+		return c.applyMQ(f, cmd, data)
+	case ctrlCoal:
+		return c.applyCoal(cmd, data)
+	case ctrlStats:
+		return Action{}, has(virtio.FeatureDeviceStats) && c.applyStats(cmd, data)
 	case ctrlOffloads:
 		ok := has(virtio.FeatureCtrlGuestOffloads) && f.setOffloads(cmd, data, c.dev.acked)
 		return Action{Kind: ActOffloads, Offloads: f.offloads}, ok
@@ -85,8 +95,17 @@ func (c *Ctrl) announced(cmd byte) bool {
 	return cmd == announceAck && c.dev.announce.CompareAndSwap(true, false)
 }
 
+// rxModeNeeds returns the feature that a command of class RX comes with.
+func rxModeNeeds(cmd byte) virtio.Features {
+	if cmd > 1 {
+		return virtio.FeatureCtrlRX | virtio.FeatureCtrlRXExtra
+	}
+	return virtio.FeatureCtrlRX
+}
+
 // setMode carries out a command of class RX: 0 promiscuous, 1 all-multicast,
-// and, with CTRL_RX_EXTRA, which the device does not offer, 2 to 5.
+// and, with CTRL_RX_EXTRA, 2 all-unicast, 3 no multicast, 4 no unicast, 5 no
+// broadcast.
 func (f *filter) setMode(cmd byte, data []byte) bool {
 	if len(data) != 1 || data[0] > 1 {
 		return false
@@ -97,6 +116,14 @@ func (f *filter) setMode(cmd byte, data []byte) bool {
 		f.promisc = on
 	case 1:
 		f.allMulti = on
+	case 2:
+		f.allUni = on
+	case 3:
+		f.noMulti = on
+	case 4:
+		f.noUni = on
+	case 5:
+		f.noBcast = on
 	default:
 		return false
 	}
@@ -162,8 +189,25 @@ func (f *filter) setVLAN(cmd byte, data []byte) bool {
 	return true
 }
 
-func (f *filter) setPairs(cmd byte, data []byte, most int) bool {
-	if cmd != mqPairsSet || len(data) != 2 {
+// applyMQ carries out a command of class MQ. The one that came last says whether
+// the device steers by itself or by RSS (virtio 1.3 §5.1.6.5.5 and .7).
+func (c *Ctrl) applyMQ(f *filter, cmd byte, data []byte) (Action, bool) {
+	has, n := c.dev.acked.Has, len(c.dev.pairs)
+	switch cmd {
+	case mqPairsSet:
+		ok := has(virtio.FeatureMQ) && f.setPairs(data, n)
+		return Action{Kind: ActPairs, Pairs: f.pairs}, ok
+	case mqRSS:
+		ok := has(virtio.FeatureRSS) && f.setRSS(data, n)
+		return Action{Kind: ActPairs, Pairs: f.pairs}, ok
+	case mqHash:
+		return Action{Kind: ActHash}, has(virtio.FeatureHashReport) && f.setHash(data)
+	}
+	return Action{}, false
+}
+
+func (f *filter) setPairs(data []byte, most int) bool {
+	if len(data) != 2 {
 		return false
 	}
 	n := int(binary.LittleEndian.Uint16(data))
@@ -171,6 +215,7 @@ func (f *filter) setPairs(cmd byte, data []byte, most int) bool {
 		return false
 	}
 	f.pairs = n
+	f.rss = f.rss.withoutTable()
 	return true
 }
 

@@ -181,10 +181,10 @@ func (r *RX) commit(n int) {
 		h.NumBuffers = uint16(r.bufs.span(n))
 	}
 	if p := r.bufs.all()[0]; len(p) >= r.hdrLen {
-		h.Encode(p[:r.hdrLen])
+		r.encode(p[:r.hdrLen])
 	} else {
-		var raw [virtio.NetHdrLen]byte
-		h.Encode(raw[:r.hdrLen])
+		var raw [virtio.HashNetHdrLen]byte
+		r.encode(raw[:r.hdrLen])
 		scatter(r.bufs.all(), 0, raw[:r.hdrLen])
 	}
 	r.starved = false
@@ -192,18 +192,30 @@ func (r *RX) commit(n int) {
 	r.view.count(&r.stats, &r.work)
 }
 
+// encode writes the net header of the frame in r.view, the hash included if the
+// guest wants it.
+func (r *RX) encode(b []byte) {
+	r.view.hdr.Encode(b)
+	if r.hashing {
+		hash, report := r.pair.dev.filter.Load().hash(&r.view)
+		virtio.EncodeHash(b, hash, report)
+	}
+}
+
 // putSegments delivers a GSO frame as the frames that a wire would carry.
 func (r *RX) putSegments(f []byte) DropReason {
-	size := int(r.view.hdr.GSOSize)
-	info := r.view.info
-	if err := r.cutter.Reset(f, &info, size); err != nil {
+	flags := r.validFlag()
+	if r.view.hdr.GSOType == virtio.GSOUDP {
+		flags, f = 0, r.own(f) // its checksum is completed in place
+	}
+	room, err := r.cutter.reset(f, &r.view)
+	if err != nil {
 		return r.drop(DropBadGSO)
 	}
-	buf := scratch(&r.segment, info.Payload+size)
-	flags := r.validFlag()
+	buf := scratch(&r.segment, room)
 	worst := DropNone
 	for {
-		n, err := r.cutter.Next(buf)
+		n, err := r.cutter.next(buf)
 		if n == 0 || err != nil {
 			return worst
 		}
@@ -220,15 +232,21 @@ func (r *RX) putSegments(f []byte) DropReason {
 // frame, unless it is the queue's own copy.
 func (r *RX) completeCSum(f []byte) []byte {
 	h := &r.view.hdr
-	if len(r.linear) == 0 || &f[0] != &r.linear[0] {
-		c := scratch(&r.linear, len(f))
-		copy(c, f)
-		f = c
-	}
+	f = r.own(f)
 	frame.CompleteCSum(f, int(h.CSumStart), int(h.CSumOffset))
 	h.Flags, h.CSumStart, h.CSumOffset = 0, 0, 0
 	r.stats.CSums++
 	return f
+}
+
+// own returns the frame as the queue's own copy, which may be changed.
+func (r *RX) own(f []byte) []byte {
+	if len(r.linear) > 0 && &f[0] == &r.linear[0] {
+		return f
+	}
+	c := scratch(&r.linear, len(f))
+	copy(c, f)
+	return c
 }
 
 // scratch returns n bytes of a buffer that grows to what was needed once.

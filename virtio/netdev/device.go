@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/frame"
 )
 
 // Device is a virtio-net device. Its own methods, and those of a Pair that
@@ -119,6 +120,11 @@ func (d *Device) Ctrl() *Ctrl { return d.ctrl }
 func (d *Device) ConfigSpace() []byte {
 	c := virtio.NetConfig{
 		MAC: d.filter.Load().mac, MaxQueuePairs: uint16(len(d.pairs)), MTU: d.cfg.MTU,
+		SpeedMbit: d.cfg.SpeedMbit, Duplex: virtio.DuplexFull,
+		RSSMaxKey: frame.ToeplitzKeyMax, RSSMaxTable: maxIndirection, HashTypes: uint32(frame.HashAll),
+	}
+	if d.cfg.SpeedMbit == 0 {
+		c.SpeedMbit, c.Duplex = virtio.SpeedUnknown, virtio.DuplexUnknown
 	}
 	if !d.linkDown.Load() {
 		c.Status |= virtio.NetStatusLinkUp
@@ -189,7 +195,10 @@ func (d *Device) setLive(i int, live bool) {
 
 // hdrLen is the length of the net header that the acknowledged features imply.
 func (d *Device) hdrLen() int {
-	if d.acked&(virtio.FeatureVersion1|virtio.FeatureMrgRxBuf) != 0 {
+	if d.acked.Has(virtio.FeatureHashReport) {
+		return virtio.HashNetHdrLen
+	}
+	if d.acked&(virtio.FeatureVersion1|virtio.FeatureMrgRxBuf|virtio.FeatureRingPacked) != 0 {
 		return virtio.NetHdrLen
 	}
 	return virtio.LegacyNetHdrLen

@@ -94,6 +94,15 @@ func (d *Drops) Total() uint64 {
 	return n
 }
 
+// Malformed is the sum over the reasons for which a chain itself was at fault.
+func (d *Drops) Malformed() uint64 {
+	n := d[DropDirection] + d[DropHeadBusy] + d[DropShort] + d[DropOversize] + d[DropBadCSum] + d[DropBadGSO] + d[DropOffload]
+	for _, v := range d[dropFault:] {
+		n += v
+	}
+	return n
+}
+
 // MarshalJSON writes {"<reason>": count, …} for the reasons that occurred.
 func (d Drops) MarshalJSON() ([]byte, error) {
 	return marshalNamed(d[:], dropNames[:]), nil

@@ -13,7 +13,8 @@ const maxMACs = 64
 
 // guestOffloads are the features that CTRL_GUEST_OFFLOADS switches.
 const guestOffloads = virtio.FeatureGuestCSum | virtio.FeatureGuestTSO4 |
-	virtio.FeatureGuestTSO6 | virtio.FeatureGuestECN
+	virtio.FeatureGuestTSO6 | virtio.FeatureGuestECN | virtio.FeatureGuestUFO |
+	virtio.FeatureGuestUSO4 | virtio.FeatureGuestUSO6
 
 // filter is what the control queue has set and the receive queues obey. A
 // filter never changes once it is stored in the device: a command stores a
@@ -25,6 +26,11 @@ type filter struct {
 	mtu      int             // bytes, of a frame's layer 3; 0 is no limit
 
 	promisc, allMulti bool // the modes of CTRL_RX
+	allUni            bool // the modes of CTRL_RX_EXTRA
+	noMulti, noUni    bool
+	noBcast           bool
+
+	rss *rss // nil until the guest configures hashes
 
 	uni, multi         [maxMACs][6]byte
 	nUni, nMulti       int
@@ -70,14 +76,18 @@ func (f *filter) admit(b []byte) DropReason {
 	return DropNone
 }
 
+// wants applies the modes and the lists. What the extra modes switch off goes
+// before what others switch on, except promiscuous (virtio 1.3 §5.1.6.5.1).
 func (f *filter) wants(dst [6]byte) bool {
 	switch {
 	case dst == [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}:
-		return true
+		return !f.noBcast
 	case dst[0]&1 != 0:
-		return f.allMulti || f.multiOver || contains(f.multi[:f.nMulti], dst)
+		return !f.noMulti && (f.allMulti || f.multiOver || contains(f.multi[:f.nMulti], dst))
+	case f.noUni:
+		return false
 	}
-	return dst == f.mac || f.uniOver || contains(f.uni[:f.nUni], dst)
+	return dst == f.mac || f.allUni || f.uniOver || contains(f.uni[:f.nUni], dst)
 }
 
 func contains(list [][6]byte, mac [6]byte) bool {

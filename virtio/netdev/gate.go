@@ -1,9 +1,6 @@
 package netdev
 
-import (
-	"github.com/vnetbench/vnetbench/virtio"
-	"github.com/vnetbench/vnetbench/virtio/frame"
-)
+import "github.com/vnetbench/vnetbench/virtio"
 
 // gateVerdict is what has to be done with a frame before the guest gets it.
 type gateVerdict uint8
@@ -48,22 +45,24 @@ func (r *RX) gate() (gateVerdict, DropReason) {
 
 func (r *RX) gateGSO(f *filter) (gateVerdict, DropReason) {
 	v, h := &r.view, &r.view.hdr
-	version, need := uint8(4), virtio.FeatureGuestTSO4|virtio.FeatureGuestCSum
-	if h.GSOType&^virtio.GSOECN == virtio.GSOTCPv6 {
-		version, need = 6, virtio.FeatureGuestTSO6|virtio.FeatureGuestCSum
+	k := gsoKindOf(h.GSOType)
+	if k == nil || !v.gsoFits(k) {
+		return gateDrop, DropBadGSO
+	}
+	need := k.guest4
+	if v.info.Version == 6 {
+		need = k.guest6
 	}
 	if h.GSOType&virtio.GSOECN != 0 {
 		need |= virtio.FeatureGuestECN
 	}
 	switch {
-	case h.GSOSize == 0 || !v.gsoIs(version):
-		return gateDrop, DropBadGSO
-	case f.mtu > 0 && v.info.Payload-v.l3()+int(h.GSOSize) > f.mtu:
+	case f.mtu > 0 && v.cutLen(k) > f.mtu:
 		return gateDrop, DropMTU
-	case !f.offloads.Has(need) || h.Flags&virtio.HdrNeedsCSum == 0:
-		return gateSegment, DropNone
-	case int(h.CSumStart) != v.info.L4 || h.CSumOffset != frame.TCPCSumOffset:
+	case h.Flags&virtio.HdrNeedsCSum != 0 && !v.csumFits(k):
 		return gateDrop, DropBadGSO
+	case !f.offloads.Has(need|virtio.FeatureGuestCSum) || h.Flags&virtio.HdrNeedsCSum == 0:
+		return gateSegment, DropNone
 	}
 	h.HdrLen = uint16(v.info.Payload)
 	return gatePass, DropNone

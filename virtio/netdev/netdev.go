@@ -43,8 +43,9 @@ var (
 	ErrBroken = errors.New("queue broken by the guest")
 )
 
-// DefaultFeatures is everything that the device implements.
-const DefaultFeatures = virtio.FeatureVersion1 |
+// BaseFeatures is what the devices of the guests in virtual time offer, to which
+// their models and recorded traces belong.
+const BaseFeatures = virtio.FeatureVersion1 |
 	virtio.FeatureIndirectDesc | virtio.FeatureEventIdx |
 	virtio.FeatureMAC | virtio.FeatureMTU | virtio.FeatureStatus |
 	virtio.FeatureCSum | virtio.FeatureHostTSO4 | virtio.FeatureHostTSO6 | virtio.FeatureHostECN |
@@ -52,6 +53,18 @@ const DefaultFeatures = virtio.FeatureVersion1 |
 	virtio.FeatureMrgRxBuf | virtio.FeatureCtrlVQ | virtio.FeatureCtrlRX |
 	virtio.FeatureCtrlVLAN | virtio.FeatureCtrlMACAddr | virtio.FeatureCtrlGuestOffloads |
 	virtio.FeatureMQ | virtio.FeatureGuestAnnounce
+
+// DefaultFeatures is what a device offers unless it is told otherwise.
+const DefaultFeatures = BaseFeatures |
+	virtio.FeatureHostUFO | virtio.FeatureHostUSO |
+	virtio.FeatureGuestUFO | virtio.FeatureGuestUSO4 | virtio.FeatureGuestUSO6 |
+	virtio.FeatureCtrlRXExtra | virtio.FeatureNotfCoal | virtio.FeatureVQNotfCoal |
+	virtio.FeatureDeviceStats | virtio.FeatureGuestHdrLen | virtio.FeatureSpeedDuplex
+
+// AllFeatures is everything that the device implements. What DefaultFeatures
+// lacks of it has a price for every packet (HASH_REPORT: 8 bytes and a hash), or
+// needs a composer that steers by Device.Steer (RSS).
+const AllFeatures = DefaultFeatures | virtio.FeatureHashReport | virtio.FeatureRSS
 
 // Bounds and defaults of Config.
 const (
@@ -78,7 +91,7 @@ type Config struct {
 	// is 1. Without FeatureMQ it has to be 1.
 	QueuePairs int
 	// Features is the set to offer; 0 is DefaultFeatures, without MQ if there
-	// is one pair. Only bits of DefaultFeatures may be offered.
+	// is one pair. Only bits of AllFeatures may be offered.
 	Features virtio.Features
 	// MAC is the station address; zero is 52:54:00:12:34:56.
 	MAC [6]byte
@@ -96,6 +109,9 @@ type Config struct {
 	// for buffers; allocated when first needed. 0 is DefaultSpillBytes; at
 	// least 4096.
 	SpillBytes int
+	// SpeedMbit is the speed that the guest is told, in 10^6 bit/s, of full
+	// duplex; 0 says that it is unknown.
+	SpeedMbit uint32
 	// FlowSlots is the number of entries of the steering table, a power of two
 	// from 256; 0 is DefaultFlowSlots.
 	FlowSlots int
@@ -132,7 +148,7 @@ func (c *Config) validate() error {
 	if c.QueuePairs < 1 || c.QueuePairs > virtio.MaxQueuePairs {
 		return fmt.Errorf("%w: QueuePairs %d is not in 1..%d", ErrConfig, c.QueuePairs, virtio.MaxQueuePairs)
 	}
-	if extra := c.Features &^ DefaultFeatures; extra != 0 {
+	if extra := c.Features &^ AllFeatures; extra != 0 {
 		return fmt.Errorf("%w: Features: %v is not implemented", ErrConfig, extra)
 	}
 	if err := c.Features.CheckOffer(); err != nil {

@@ -38,6 +38,7 @@ func (p *Pair) Device() *Device { return p.dev }
 // on.
 func (p *Pair) SetPort(port Port) {
 	p.TX.port = port
+	p.TX.cut.setPort(port)
 	p.TX.unblock()
 }
 
@@ -106,12 +107,22 @@ func (p *Pair) SetEnabled(rx, tx bool) {
 // Kick accounts n kicks that arrived together (the value of an eventfd, 1 for
 // an in-band message) for the queue of that direction, which then wants to be
 // polled. n = 0 is ignored: a spurious wake-up without a kick.
-func (p *Pair) Kick(now vtime.Time, dir Dir, n uint64) { p.queue(dir).kick(now, n) }
+func (p *Pair) Kick(now vtime.Time, dir Dir, n uint64) {
+	if dir == DirRX {
+		p.RX.Kick(now, n)
+		return
+	}
+	p.TX.Kick(now, n)
+}
 
 // CallResult accounts what became of a call of the queue of that direction: err
 // is nil if it was delivered.
 func (p *Pair) CallResult(now vtime.Time, dir Dir, err error) {
-	p.queue(dir).callResult(now, err)
+	if dir == DirRX {
+		p.RX.CallResult(now, err)
+		return
+	}
+	p.TX.CallResult(now, err)
 }
 
 func (p *Pair) queue(dir Dir) *queue {

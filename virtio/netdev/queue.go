@@ -2,6 +2,7 @@ package netdev
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/vnetbench/vnetbench/virtio/ring"
@@ -35,6 +36,9 @@ type queue struct {
 	callDue   bool       // a call was asked for and its result is not known
 	callDueAt vtime.Time // publication that asked for it
 	coal      coalescer  // what the guest wants of calls
+
+	up     atomic.Bool // a ring is attached, for others to read
+	mirror mirror      // counters for others to read
 }
 
 // attach starts the queue on a ring. The ring is processed once, kick or not
@@ -45,6 +49,7 @@ func (q *queue) attach(r *ring.Device) {
 	q.kicks, q.wakes, q.runKick, q.runValid = 0, 0, 0, false
 	q.announced, q.runCall, q.callDue = 0, 0, false
 	q.seen = r.NextAvail() + r.Pending()
+	q.up.Store(true)
 }
 
 // detach stops the queue and returns its ring, which it no longer touches.
@@ -52,6 +57,7 @@ func (q *queue) detach() *ring.Device {
 	r := q.q
 	q.q, q.gen, q.broken, q.more, q.staged = nil, q.gen+1, nil, false, 0
 	q.coal.settle()
+	q.up.Store(false)
 	return r
 }
 

@@ -2,7 +2,6 @@ package netdev
 
 import (
 	"github.com/vnetbench/vnetbench/virtio"
-	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/virtio/ring"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
@@ -18,16 +17,17 @@ type RX struct {
 	enabled bool
 	starved bool // a frame was kept out for want of buffers since the last look
 
-	hdrLen int
-	mrg    bool
-	bufs   buffers
-	spill  spill
-	view   frameView
-	work   Work // since the last Poll
+	hdrLen  int
+	mrg     bool
+	hashing bool // HASH_REPORT
+	bufs    buffers
+	spill   spill
+	view    frameView
+	work    Work // since the last Poll
 
 	chain  ring.Chain
 	whole  [1][]byte // a frame in one piece, as pieces
-	cutter frame.Segmenter
+	cutter cutter
 
 	reserved bool
 	data     [][]byte // the reservation
@@ -47,10 +47,16 @@ func (r *RX) Snapshot() Stats { return r.stats }
 func (r *RX) Attached() bool { return r.q != nil }
 
 // Kick accounts kicks, as Pair.Kick does.
-func (r *RX) Kick(now vtime.Time, n uint64) { r.kick(now, n) }
+func (r *RX) Kick(now vtime.Time, n uint64) {
+	r.kick(now, n)
+	r.reflect()
+}
 
 // CallResult accounts what became of a call, as Pair.CallResult does.
-func (r *RX) CallResult(now vtime.Time, err error) { r.callResult(now, err) }
+func (r *RX) CallResult(now vtime.Time, err error) {
+	r.callResult(now, err)
+	r.reflect()
+}
 
 // Waiting returns the number of frames in the spill.
 func (r *RX) Waiting() int { return r.spill.frames }
@@ -80,6 +86,7 @@ func (r *RX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 	call := r.publishPackets(now, &r.work, r.work.Packets)
 	w := r.work
 	r.work = Work{}
+	r.reflect()
 	return w, call, r.broken
 }
 
@@ -110,6 +117,7 @@ func (r *RX) live() bool { return r.running() && r.enabled }
 func (r *RX) drop(d DropReason) DropReason {
 	r.stats.Drops[d]++
 	r.work.Dropped++
+	r.reflect()
 	return d
 }
 
@@ -118,6 +126,8 @@ func (r *RX) start(q *ring.Device) {
 	d := r.pair.dev
 	r.attach(q)
 	r.coal.start(d.Coalescing(DirRX))
+	r.mirror.on, r.hashing = d.acked.Has(virtio.FeatureDeviceStats), d.acked.Has(virtio.FeatureHashReport)
+	r.reflect()
 	r.hdrLen, r.mrg = d.hdrLen(), d.acked.Has(virtio.FeatureMrgRxBuf)
 	r.spill.limit = d.cfg.SpillBytes
 }

@@ -94,6 +94,24 @@ type Stats struct {
 	// GSOPackets counts the frames with a GSO type, GSOSegs their segments.
 	GSOPackets uint64 `json:"gso_packets"`
 	GSOSegs    uint64 `json:"gso_segs"`
+	// GSOBytes counts the bytes of GSOPackets, GSOSegBytes those of the packets
+	// that they become, each of which repeats the headers.
+	GSOBytes    uint64 `json:"gso_bytes"`
+	GSOSegBytes uint64 `json:"gso_seg_bytes"`
+	// Cut counts packets that the device made itself because the port does not
+	// take the offload that the guest asked for: segments, fragments, and frames
+	// whose checksum it completed (TX).
+	Cut uint64 `json:"cut"`
+	// CutGSO counts those of GSOPackets that the device cut itself, CutGSOBytes
+	// their bytes (TX).
+	CutGSO      uint64 `json:"cut_gso"`
+	CutGSOBytes uint64 `json:"cut_gso_bytes"`
+	// NeedsCSum counts frames with a partial checksum, DataValid those that
+	// arrived with the word that their checksum is right (RX).
+	NeedsCSum uint64 `json:"needs_csum"`
+	DataValid uint64 `json:"data_valid"`
+	// Refused counts commands that were answered with an error (control).
+	Refused uint64 `json:"refused"`
 	// BigBytes counts the payload bytes in GSO frames of BigSegs times their
 	// gso_size and more: BigBytes/PayloadBytes is the share of bytes in big packets.
 	BigBytes uint64 `json:"big_bytes"`
@@ -164,13 +182,14 @@ type Stats struct {
 	UsedToCall Hist `json:"used_to_call_ns"`
 }
 
-func (s *Stats) counters() [21]*uint64 {
+func (s *Stats) counters() [29]*uint64 {
 	return [...]*uint64{
 		&s.Packets, &s.Bytes, &s.PayloadBytes, &s.DataPackets, &s.Segs,
 		&s.GSOPackets, &s.GSOSegs, &s.BigBytes, &s.ACKs, &s.PureACKs, &s.Descs,
 		&s.CSums, &s.Spilled, &s.FullStops, &s.StaleTokens,
 		&s.Kicks, &s.Wakes, &s.KicksCoalesced, &s.KicksEmpty,
 		&s.KicksSuppressed, &s.SuppressedBatches,
+		&s.GSOBytes, &s.GSOSegBytes, &s.Cut, &s.NeedsCSum, &s.DataValid, &s.Refused, &s.CutGSO, &s.CutGSOBytes,
 	}
 }
 

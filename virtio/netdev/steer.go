@@ -58,14 +58,19 @@ func (d *Device) SteerRX(hash uint32) int {
 	return int(uint64(hash) * uint64(active) >> 32)
 }
 
-// Steer returns the pair that a frame for the guest goes to, pair 0 if it is
-// not IP. It parses the frame; SteerRX does without.
+// Steer returns the pair that a frame for the guest goes to: by the guest's
+// indirection table if it has set one (virtio 1.3 §5.1.6.5.7), else the one that
+// its flow sends on, pair 0 if it is not IP. It parses the frame; SteerRX does
+// without, and knows no table.
 func (d *Device) Steer(f []byte) int {
 	if len(d.pairs) == 1 {
 		return 0
 	}
 	var in frame.Info
 	frame.Parse(f, &in)
+	if r := d.filter.Load().rss; r != nil && r.steers {
+		return r.steer(f, &in)
+	}
 	k, ok := in.Key(f)
 	if !ok {
 		return 0

@@ -1,6 +1,7 @@
 package netdev
 
 import (
+	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/virtio/ring"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
@@ -22,6 +23,8 @@ type TX struct {
 
 	chain    ring.Chain
 	view     frameView
+	whole    [1][]byte // a frame in one piece, as pieces
+	cut      cutTX
 	slots    []slot  // by head
 	pend     pending // sent, not yet completed
 	due      int     // entries at the front of pend whose time has come
@@ -79,10 +82,16 @@ func (t *TX) InFlight() int {
 func (t *TX) Blocked() bool { return t.blocked }
 
 // Kick accounts kicks, as Pair.Kick does.
-func (t *TX) Kick(now vtime.Time, n uint64) { t.kick(now, n) }
+func (t *TX) Kick(now vtime.Time, n uint64) {
+	t.kick(now, n)
+	t.reflect()
+}
 
 // CallResult accounts what became of a call, as Pair.CallResult does.
-func (t *TX) CallResult(now vtime.Time, err error) { t.callResult(now, err) }
+func (t *TX) CallResult(now vtime.Time, err error) {
+	t.callResult(now, err)
+	t.reflect()
+}
 
 // Poll completes what is due, takes at most the budget's packets and gives
 // them to the port, completes what the port finished at once, and publishes
@@ -96,6 +105,9 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 	t.work = Work{}
 	t.withheld = 0
 	t.complete(now)
+	if t.cut.active && !t.blocked {
+		t.resumeCut(now)
+	}
 	if b.takes() && !t.blocked && (t.more || t.q.Pending() > 0) {
 		t.look()
 		t.take(now, b)
@@ -110,6 +122,7 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 			call.Reason = CallHold
 		}
 	}
+	t.reflect()
 	return t.work, call, t.broken
 }
 
@@ -170,6 +183,9 @@ func (t *TX) admit(c *ring.Chain) DropReason {
 
 // send gives the frame in t.view to the port.
 func (t *TX) send(now vtime.Time, c *ring.Chain) bool {
+	if t.cut.limited && !t.cut.takesIt(&t.view.hdr) {
+		return t.sendCut(now, c)
+	}
 	s := &t.slots[c.Head]
 	s.state = slotLater
 	done, r := t.port.Send(now, &t.view.hdr, t.view.iov, makeToken(t.gen, c.Head))
@@ -248,6 +264,8 @@ func (t *TX) start(q *ring.Device) {
 	d := t.pair.dev
 	t.attach(q)
 	t.coal.start(d.Coalescing(DirTX))
+	t.mirror.on = d.acked.Has(virtio.FeatureDeviceStats)
+	t.reflect()
 	t.rules, t.learn = d.txRules(), len(d.pairs) > 1
 	if len(t.slots) != t.size {
 		t.slots = make([]slot, t.size)
@@ -273,7 +291,7 @@ func (t *TX) stop(now vtime.Time) (*ring.Device, Call) {
 // abandon lets the ring go without a write to guest memory.
 func (t *TX) abandon() {
 	t.detach()
-	t.blocked, t.due = false, 0
+	t.blocked, t.due, t.cut.active = false, 0, false
 	t.pend.clear()
 	clear(t.slots)
 }

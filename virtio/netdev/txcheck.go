@@ -1,9 +1,6 @@
 package netdev
 
-import (
-	"github.com/vnetbench/vnetbench/virtio"
-	"github.com/vnetbench/vnetbench/virtio/frame"
-)
+import "github.com/vnetbench/vnetbench/virtio"
 
 // txRules are what a transmit queue holds the guest's headers against.
 type txRules struct {
@@ -51,25 +48,20 @@ func (r *txRules) check(v *frameView) DropReason {
 
 func (r *txRules) checkGSO(v *frameView) DropReason {
 	h := &v.hdr
-	version, need := uint8(4), virtio.FeatureHostTSO4
-	switch h.GSOType &^ virtio.GSOECN {
-	case virtio.GSOTCPv4:
-	case virtio.GSOTCPv6:
-		version, need = 6, virtio.FeatureHostTSO6
-	default:
+	k := gsoKindOf(h.GSOType)
+	if k == nil {
 		return DropBadGSO
 	}
+	need := k.host
 	if h.GSOType&virtio.GSOECN != 0 {
 		need |= virtio.FeatureHostECN
 	}
 	switch {
 	case !r.acked.Has(need):
 		return DropOffload
-	case h.Flags == 0 || h.GSOSize == 0 || !v.gsoIs(version):
+	case h.Flags == 0 || !v.gsoFits(k) || !v.csumFits(k):
 		return DropBadGSO
-	case int(h.CSumStart) != v.info.L4 || h.CSumOffset != frame.TCPCSumOffset:
-		return DropBadGSO
-	case r.mtu > 0 && v.info.Payload-v.l3()+int(h.GSOSize) > r.mtu:
+	case r.mtu > 0 && v.cutLen(k) > r.mtu:
 		return DropMTU
 	}
 	h.HdrLen = uint16(v.info.Payload)

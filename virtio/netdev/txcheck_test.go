@@ -84,6 +84,7 @@ func txHeaders() []txHeader {
 		{"tso6 of ipv4", none, edit(v4, func(h *virtio.NetHdr) { h.GSOType = virtio.GSOTCPv6 }), f4, netdev.DropBadGSO, virtio.NetHdr{}},
 		{"tso4 of udp", none, v4, udp(f4), netdev.DropBadGSO, virtio.NetHdr{}},
 		{"gso type udp", none, edit(v4, func(h *virtio.NetHdr) { h.GSOType = virtio.GSOUDP }), f4, netdev.DropBadGSO, virtio.NetHdr{}},
+		{"gso type udp of tcp not negotiated", virtio.FeatureHostUFO, edit(v4, func(h *virtio.NetHdr) { h.GSOType = virtio.GSOUDP }), f4, netdev.DropOffload, virtio.NetHdr{}},
 		{"gso type 2", none, edit(v4, func(h *virtio.NetHdr) { h.GSOType = 2 }), f4, netdev.DropBadGSO, virtio.NetHdr{}},
 		{"ecn without a type", none, edit(v4, func(h *virtio.NetHdr) { h.GSOType = virtio.GSOECN }), f4, netdev.DropBadGSO, virtio.NetHdr{}},
 		{"gso checksum elsewhere", none, edit(v4, func(h *virtio.NetHdr) { h.CSumStart = 14 }), f4, netdev.DropBadGSO, virtio.NetHdr{}},

@@ -36,7 +36,7 @@ func (v *frameView) open(iov [][]byte, hdrLen, total int) {
 		v.hdr.Decode(first)
 		iov = iov[1:]
 	default:
-		var raw [virtio.NetHdrLen]byte
+		var raw [virtio.HashNetHdrLen]byte
 		iov = cut(iov, raw[:hdrLen])
 		v.hdr.Decode(raw[:hdrLen])
 	}
@@ -80,13 +80,6 @@ func (v *frameView) parse(iov [][]byte, n int) {
 // l3 is where the layer-3 packet starts.
 func (v *frameView) l3() int { return max(v.info.L3, ethHdrLen) }
 
-// gsoIs reports whether the frame is what its GSO type says: unfragmented TCP
-// over that version of IP.
-func (v *frameView) gsoIs(version uint8) bool {
-	in := &v.info
-	return in.Layer == frame.LayerL4 && in.Proto == frame.ProtoTCP && in.Version == version && !in.Fragment
-}
-
 // csumInside reports whether the checksum field lies within the frame.
 func (v *frameView) csumInside() bool {
 	return int(v.hdr.CSumStart)+int(v.hdr.CSumOffset)+2 <= v.len
@@ -96,15 +89,23 @@ func (v *frameView) csumInside() bool {
 func (v *frameView) count(s *Stats, w *Work) {
 	segs := 1
 	if v.hdr.GSOSize > 0 {
-		segs = max(1, (v.payload+int(v.hdr.GSOSize)-1)/int(v.hdr.GSOSize))
+		n, headers := v.cuts()
+		segs = n
 		s.GSOPackets++
 		s.GSOSegs += uint64(segs)
+		s.GSOBytes += uint64(v.len)
+		s.GSOSegBytes += uint64(v.len + (segs-1)*headers)
 		if v.payload >= BigSegs*int(v.hdr.GSOSize) {
 			s.BigBytes += uint64(v.payload)
 		}
 	}
 	s.Packets++
 	s.Bytes += uint64(v.len)
+	if v.hdr.Flags&virtio.HdrNeedsCSum != 0 {
+		s.NeedsCSum++
+	} else if v.hdr.Flags != 0 {
+		s.DataValid++
+	}
 	s.Segs += uint64(segs)
 	v.countTCP(s)
 	w.Packets++

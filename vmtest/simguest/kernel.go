@@ -105,7 +105,7 @@ func napiByDefault(release string) bool {
 
 // offered is what the device offers.
 func offered(s *vmtest.Scenario) virtio.Features {
-	f := netdev.DefaultFeatures &^ virtio.FeatureMTU
+	f := netdev.BaseFeatures &^ virtio.FeatureMTU
 	if !s.Ring.EventIdx {
 		f &^= virtio.FeatureEventIdx
 	}

@@ -146,7 +146,7 @@ var _ host.Owner = (*receiver)(nil)
 func (w *world) newReceiver() error {
 	r := &receiver{w: w, carried: make([]*host.Inbound, w.s.QueuePairs)}
 	r.c = &client{cal: &w.cal, name: "guest receiver", time: -1, request: vtime.Never}
-	dev, err := netdev.New(netdev.Config{QueuePairs: 1, Features: netdev.DefaultFeatures &^ (virtio.FeatureMTU | virtio.FeatureMQ),
+	dev, err := netdev.New(netdev.Config{QueuePairs: 1, Features: netdev.BaseFeatures &^ (virtio.FeatureMTU | virtio.FeatureMQ),
 		MTU: uint16(w.s.MTU), MAC: peerMAC})
 	if err != nil {
 		return err

@@ -102,7 +102,7 @@ func (w *world) newDevice() error {
 
 // offered is what the device offers.
 func offered(s *vmtest.Scenario) virtio.Features {
-	f := netdev.DefaultFeatures &^ virtio.FeatureMTU
+	f := netdev.BaseFeatures &^ virtio.FeatureMTU
 	if !s.Ring.EventIdx {
 		f &^= virtio.FeatureEventIdx
 	}
