@@ -20,7 +20,7 @@ type Token uint64
 // comment names are looked at.
 type Result struct {
 	Err  error
-	Base uint16 // of StopRing: the next available index that the device would take
+	Base uint32 // of StopRing: where the device would go on, as ring.Config.Base has it
 }
 
 // RegionID names a mapped memory region within a session. IDs are never used

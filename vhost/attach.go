@@ -122,7 +122,7 @@ func (r *runner) startRing(a StartRing) error {
 	return started
 }
 
-func (r *runner) stopRing(a StopRing) (base uint16) {
+func (r *runner) stopRing(a StopRing) (base uint32) {
 	w := r.worker(a.Role)
 	r.check(w.do(func() { base = w.halt(w.leg(a.Role.Dir)) }))
 	if a.Role.Dir == netdev.DirCtrl {

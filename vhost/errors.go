@@ -11,7 +11,8 @@ var (
 	ErrDescriptors = errors.New("wrong number of descriptors")
 	// ErrRing says that a ring's index is not below the number of rings.
 	ErrRing = errors.New("no such ring")
-	// ErrRingSize says that a ring's size is not a power of two up to 32768.
+	// ErrRingSize says that a ring's size is not a power of two up to 32768, or if
+	// it is packed any number up to that.
 	ErrRingSize = errors.New("ring size is not a power of two from 1 to 32768")
 	// ErrAlignment says that a part of a ring is not aligned as it must be.
 	ErrAlignment = errors.New("ring address is not aligned")

@@ -15,11 +15,11 @@ import (
 )
 
 // place tells the back-end everything about a ring but its kick descriptor.
-func (w *world) place(g *frontend.Guest, r *frontend.Ring, base uint16) {
+func (w *world) place(g *frontend.Guest, r *frontend.Ring, base uint32) {
 	w.t.Helper()
 	i := uint32(r.Index)
 	w.ok(g.Tell(wire.SetVringNum, wire.VringState{Index: i, Num: uint32(r.Config.Size)}))
-	w.ok(g.Tell(wire.SetVringBase, wire.VringState{Index: i, Num: uint32(base)}))
+	w.ok(g.Tell(wire.SetVringBase, wire.VringState{Index: i, Num: base}))
 	w.ok(g.Tell(wire.SetVringAddr, r.Addr()))
 }
 

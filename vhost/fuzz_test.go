@@ -70,7 +70,7 @@ func (m *model) perform(actions []vhost.Action) {
 // result is what came of a pending action, by chance.
 func (m *model) result(a vhost.Action) vhost.Result {
 	if _, ok := a.(vhost.StopRing); ok {
-		return vhost.Result{Base: uint16(m.chance())}
+		return vhost.Result{Base: uint32(m.chance())}
 	}
 	if m.chance()%8 == 7 {
 		return vhost.Result{Err: errors.New("bad luck")}

@@ -18,7 +18,7 @@ type ringState struct {
 	placed  bool           // addr is set
 	gpa     ring.Config    // Desc, Avail and Used as guest physical addresses
 	located bool           // gpa is what addr once translated to
-	base    uint16         // next available index, from SET_VRING_BASE or the last stop
+	base    uint32         // as ring.Config.Base has it, from SET_VRING_BASE or the last stop
 	kicked  bool           // SET_VRING_KICK, or with in-band notifications the first enable, came since the last stop
 	enabled bool
 	running bool
@@ -53,6 +53,9 @@ func (s *Session) role(i int) Role {
 	return Role{Dir: netdev.DirTX, Pair: i / 2}
 }
 
+// packed reports whether the rings are packed ones.
+func (s *Session) packed() bool { return s.acked.Has(virtio.FeatureRingPacked) }
+
 // firstRunning returns a ring that runs, or -1.
 func (s *Session) firstRunning() int {
 	for i := range s.rings {
@@ -78,7 +81,7 @@ func (s *Session) setVringNum(m wire.Message, _ []int) {
 	if !ok {
 		return
 	}
-	if v.Num == 0 || v.Num > ring.MaxSize || v.Num&(v.Num-1) != 0 {
+	if v.Num > ring.MaxSize || ring.ValidSize(int(v.Num), s.acked) != nil {
 		s.refuse(m, fmt.Errorf("ring %d: %w: %d", i, ErrRingSize, v.Num))
 		return
 	}
@@ -121,7 +124,10 @@ func (s *Session) setVringBase(m wire.Message, _ []int) {
 	v := m.Payload.(wire.VringState)
 	r, i, ok := s.at(m, v.Index)
 	if ok && s.idle(m, r, i) {
-		r.base = uint16(v.Num)
+		r.base = v.Num
+		if !s.packed() {
+			r.base &= 0xffff
+		}
 		s.ack(m)
 	}
 }
@@ -137,7 +143,7 @@ func (s *Session) getVringBase(m wire.Message, _ []int) {
 	}
 	answer := func() {
 		s.unkick(i)
-		s.reply(m, wire.VringState{Index: v.Index, Num: uint32(r.base)})
+		s.reply(m, wire.VringState{Index: v.Index, Num: r.base})
 	}
 	if !r.running {
 		answer()
@@ -311,8 +317,8 @@ func (s *Session) emitStart(i int, cfg ring.Config, then func(error)) {
 // address is no longer one of the front-end's stays where it was in the guest's
 // physical memory, which the front-end may have mapped elsewhere meanwhile.
 func (s *Session) place(r *ringState) (ring.Config, error) {
-	need := ring.BytesNeeded(r.size)
-	cfg := ring.Config{Size: r.size, Base: r.base, BaseFromUsed: s.cfg.ResumeFromUsed}
+	cfg := ring.Config{Size: r.size, Base: r.base, BaseFromUsed: s.cfg.ResumeFromUsed, Features: s.acked}
+	need := cfg.BytesNeeded()
 	for _, p := range []struct {
 		name     string
 		uva, n   uint64

@@ -240,9 +240,9 @@ func (w *worker) start(a StartRing, mem *shm.Memory, fds [3]int) error {
 	return nil
 }
 
-// halt stops a ring and returns the next available index. It runs on the
+// halt stops a ring and returns where it would go on. It runs on the
 // thread.
-func (w *worker) halt(l *leg) (base uint16) {
+func (w *worker) halt(l *leg) (base uint32) {
 	if !l.running {
 		return 0
 	}
@@ -257,7 +257,8 @@ func (w *worker) halt(l *leg) (base uint16) {
 	}
 	l.running = false
 	w.openPort()
-	return q.NextAvail()
+	q.Close()
+	return q.Base()
 }
 
 // drain waits until the port keeps none of the guest's buffers.

@@ -48,14 +48,17 @@ const (
 
 // Feature bits of the transport and the rings (virtio 1.3 §6).
 const (
-	FeatureNotifyOnEmpty  Features = 1 << 24
-	FeatureAnyLayout      Features = 1 << 27
-	FeatureIndirectDesc   Features = 1 << 28
-	FeatureEventIdx       Features = 1 << 29
-	FeatureVersion1       Features = 1 << 32
-	FeatureAccessPlatform Features = 1 << 33
-	FeatureRingPacked     Features = 1 << 34
-	FeatureInOrder        Features = 1 << 35
+	FeatureNotifyOnEmpty    Features = 1 << 24
+	FeatureAnyLayout        Features = 1 << 27
+	FeatureIndirectDesc     Features = 1 << 28
+	FeatureEventIdx         Features = 1 << 29
+	FeatureVersion1         Features = 1 << 32
+	FeatureAccessPlatform   Features = 1 << 33
+	FeatureRingPacked       Features = 1 << 34
+	FeatureInOrder          Features = 1 << 35
+	FeatureOrderPlatform    Features = 1 << 36
+	FeatureNotificationData Features = 1 << 38
+	FeatureRingReset        Features = 1 << 40
 )
 
 var featureNames = []struct {
@@ -77,6 +80,8 @@ var featureNames = []struct {
 	{FeatureIndirectDesc, "INDIRECT_DESC"}, {FeatureEventIdx, "EVENT_IDX"},
 	{FeatureVersion1, "VERSION_1"}, {FeatureAccessPlatform, "ACCESS_PLATFORM"},
 	{FeatureRingPacked, "RING_PACKED"}, {FeatureInOrder, "IN_ORDER"},
+	{FeatureOrderPlatform, "ORDER_PLATFORM"},
+	{FeatureNotificationData, "NOTIFICATION_DATA"}, {FeatureRingReset, "RING_RESET"},
 	{FeatureDeviceStats, "DEVICE_STATS"}, {FeatureVQNotfCoal, "VQ_NOTF_COAL"},
 	{FeatureNotfCoal, "NOTF_COAL"}, {FeatureGuestUSO4, "GUEST_USO4"},
 	{FeatureGuestUSO6, "GUEST_USO6"}, {FeatureHostUSO, "HOST_USO"},

@@ -89,9 +89,11 @@ func place(cfg *Config, lay *Layout) (p places, err error) {
 
 // placeQueue takes a ring of n entries with a buffer of stride bytes for each.
 func placeQueue(cfg *Config, lay *Layout, n uint16, stride uint64, indirect bool) (p queuePlace, err error) {
-	need := ring.BytesNeeded(n)
 	p.stride = stride
-	p.ring = ring.Config{Size: n, Features: cfg.Features, ZeroEvent: cfg.Switches.ZeroEvent}
+	p.ring = ring.Config{
+		Size: n, Features: cfg.Features, Base: ring.StartBase(cfg.Features), ZeroEvent: cfg.Switches.ZeroEvent,
+	}
+	need, align := p.ring.BytesNeeded(), p.ring.Alignment()
 	if !indirect {
 		p.ring.Features &^= virtio.FeatureIndirectDesc
 	}
@@ -100,7 +102,7 @@ func placeQueue(cfg *Config, lay *Layout, n uint16, stride uint64, indirect bool
 		n, align uint64
 	}{
 		{&p.ring.Desc, need.Desc, pageSize},
-		{&p.ring.Avail, need.Avail, ring.AvailAlign},
+		{&p.ring.Avail, need.Avail, align.Avail},
 		{&p.ring.Used, need.Used, cacheLine},
 		{&p.bufs, stride * uint64(n), cacheLine},
 	} {

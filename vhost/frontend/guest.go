@@ -86,8 +86,8 @@ func (g *Guest) AddRing(i int, size uint16, bufBytes uint64) (*Ring, error) {
 }
 
 // Start tells the back-end everything about a ring, in QEMU's order, with the
-// index base, and enables it.
-func (g *Guest) Start(r *Ring, base uint16) error {
+// base (r.Config.Base for a new ring), and enables it.
+func (g *Guest) Start(r *Ring, base uint32) error {
 	i := uint32(r.Index)
 	fd := wire.VringFD{Index: uint8(r.Index)}
 	for _, m := range []struct {
@@ -96,7 +96,7 @@ func (g *Guest) Start(r *Ring, base uint16) error {
 		fds []int
 	}{
 		{wire.SetVringNum, wire.VringState{Index: i, Num: uint32(r.Config.Size)}, nil},
-		{wire.SetVringBase, wire.VringState{Index: i, Num: uint32(base)}, nil},
+		{wire.SetVringBase, wire.VringState{Index: i, Num: base}, nil},
 		{wire.SetVringAddr, r.Addr(), nil},
 		{wire.SetVringErr, fd, []int{r.Err}},
 		{wire.SetVringKick, fd, []int{r.Kick}},
@@ -118,11 +118,11 @@ func (g *Guest) Enable(i int, on bool) error {
 	return g.Tell(wire.SetVringEnable, v)
 }
 
-// Stop stops ring i and returns the index to go on from.
-func (g *Guest) Stop(i int) (base uint16, err error) {
+// Stop stops ring i and returns the base to go on from.
+func (g *Guest) Stop(i int) (base uint32, err error) {
 	p, err := g.Ask(wire.GetVringBase, wire.VringState{Index: uint32(i)})
 	if err != nil {
 		return 0, err
 	}
-	return uint16(p.(wire.VringState).Num), nil
+	return p.(wire.VringState).Num, nil
 }

@@ -33,15 +33,12 @@ type Ring struct {
 // NewRing lays a ring of size entries into memory, with a buffer of bufBytes
 // for each, and makes its eventfds.
 func NewRing(m *Memory, index int, size uint16, f virtio.Features, bufBytes uint64) (*Ring, error) {
-	need := ring.BytesNeeded(size)
+	cfg := ring.Config{Size: size, Features: f, Base: ring.StartBase(f)}
+	need := cfg.BytesNeeded()
 	r := &Ring{Index: index, mem: m, bytes: bufBytes, Kick: -1, Call: -1, Err: -1}
-	r.Config = ring.Config{
-		Size: size, Features: f,
-		Desc:         m.Alloc(need.Desc, 4096),
-		Avail:        m.Alloc(need.Avail, 4096),
-		Used:         m.Alloc(need.Used, 4096),
-		IndirectBase: m.Alloc(ring.IndirectBytes(size, 0), 4096),
-	}
+	cfg.Desc, cfg.Avail, cfg.Used = m.Alloc(need.Desc, 4096), m.Alloc(need.Avail, 4096), m.Alloc(need.Used, 4096)
+	cfg.IndirectBase = m.Alloc(ring.IndirectBytes(size, 0), 4096)
+	r.Config = cfg
 	r.bufs = m.Alloc(bufBytes*uint64(size), 4096)
 	for i := range uint32(size) {
 		r.free = append(r.free, i)

@@ -101,7 +101,7 @@ func TestDetachTX(t *testing.T) {
 
 	// The ring goes on where it stopped; the old token is still stale.
 	cfg := w.tx[0].cfg
-	cfg.Base = q.NextAvail()
+	cfg.Base = q.Base()
 	w.tx[0].cfg = cfg
 	w.dev.Pair(0).AttachTX(w.now, w.device(w.tx[0]))
 	w.wire.result = netdev.Sent

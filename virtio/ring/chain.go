@@ -10,8 +10,11 @@ const maxDescs = 1 << 16
 // passes it to Next again and again; its slices are reused. The buffers are
 // guest memory, shared with the guest.
 type Chain struct {
-	Head    uint16 // what Push takes
-	HasHead bool   // a chain was taken, so that Head has to be pushed
+	// Head is what Push takes, below the queue size unless Next said ErrHead. In a
+	// split ring without IN_ORDER and a record of chains in flight it is the number
+	// of the first descriptor; else it is the Device's own number for the chain.
+	Head    uint16
+	HasHead bool // a chain was taken, so that Head has to be pushed
 
 	Out, In        [][]byte // device-readable and -writable buffers, until the next Next
 	OutLen, InLen  uint32   // bytes in them
@@ -36,7 +39,7 @@ func (d *Device) walk(c *Chain, head uint16) Fault {
 		if meta&(descIndirect<<32) != 0 {
 			return d.walkIndirect(c, addr, meta)
 		}
-		if f := d.add(c, addr, meta); f != 0 {
+		if f := d.add(c, addr, uint32(meta), meta&(descWrite<<32) != 0); f != 0 {
 			return f
 		}
 		if meta&(descNext<<32) == 0 {
@@ -54,7 +57,10 @@ func (d *Device) walk(c *Chain, head uint16) Fault {
 
 // walkIndirect reads the indirect table at addr, which ends the chain.
 func (d *Device) walkIndirect(c *Chain, addr, meta uint64) Fault {
-	table, f := d.table(addr, meta)
+	if meta&(descNext<<32) != 0 && d.indirect {
+		return ErrIndirectNext
+	}
+	table, f := d.table(addr, uint32(meta))
 	if f != 0 {
 		return f
 	}
@@ -66,7 +72,7 @@ func (d *Device) walkIndirect(c *Chain, addr, meta uint64) Fault {
 		if meta&(descIndirect<<32) != 0 {
 			return ErrIndirectNested
 		}
-		if f := d.add(c, addr, meta); f != 0 {
+		if f := d.add(c, addr, uint32(meta), meta&(descWrite<<32) != 0); f != 0 {
 			return f
 		}
 		if meta&(descNext<<32) == 0 {
@@ -82,14 +88,12 @@ func (d *Device) walkIndirect(c *Chain, addr, meta uint64) Fault {
 }
 
 // table validates an indirect descriptor and returns its table. The WRITE flag
-// means nothing there (virtio 1.3 §2.7.5.3.2).
-func (d *Device) table(addr, meta uint64) ([]byte, Fault) {
-	n := uint64(uint32(meta))
+// means nothing there (virtio 1.3 §2.7.5.3.2, §2.8.19).
+func (d *Device) table(addr uint64, bytes uint32) ([]byte, Fault) {
+	n := uint64(bytes)
 	switch {
 	case !d.indirect:
 		return nil, ErrIndirectOff
-	case meta&(descNext<<32) != 0:
-		return nil, ErrIndirectNext
 	case n == 0 || n%16 != 0 || n > 16*maxDescs:
 		return nil, ErrIndirectLen
 	case addr+n < addr:
@@ -103,8 +107,7 @@ func (d *Device) table(addr, meta uint64) ([]byte, Fault) {
 }
 
 // add appends the buffer of one descriptor.
-func (d *Device) add(c *Chain, addr, meta uint64) Fault {
-	n := uint32(meta)
+func (d *Device) add(c *Chain, addr uint64, n uint32, write bool) Fault {
 	c.Descs++
 	if n == 0 {
 		return ErrZeroLen
@@ -114,9 +117,12 @@ func (d *Device) add(c *Chain, addr, meta uint64) Fault {
 	}
 	b, ok := d.cursor.Slice(addr, uint64(n))
 	if !ok {
-		return d.addCrossing(c, addr, meta)
+		return d.addCrossing(c, addr, n, write)
 	}
-	if meta&(descWrite<<32) != 0 {
+	if write {
+		if d.dirty != nil {
+			d.dirty.note(addr, n)
+		}
 		c.In, c.InLen = append(c.In, b), c.InLen+n
 		return 0
 	}
@@ -128,8 +134,7 @@ func (d *Device) add(c *Chain, addr, meta uint64) Fault {
 }
 
 // addCrossing appends a buffer that no single region holds.
-func (d *Device) addCrossing(c *Chain, addr, meta uint64) (f Fault) {
-	n, write := uint32(meta), meta&(descWrite<<32) != 0
+func (d *Device) addCrossing(c *Chain, addr uint64, n uint32, write bool) (f Fault) {
 	if addr+uint64(n) < addr {
 		return ErrAddrOverflow
 	}
@@ -138,6 +143,9 @@ func (d *Device) addCrossing(c *Chain, addr, meta uint64) (f Fault) {
 	}
 	var err error
 	if write {
+		if d.dirty != nil {
+			d.dirty.note(addr, n)
+		}
 		c.In, err = d.cursor.Memory().Append(c.In, addr, uint64(n))
 		c.InLen += n
 	} else {

@@ -17,6 +17,8 @@ var (
 	// ErrBadUsed: the device gave back what it was not given. The Driver reaps
 	// nothing more.
 	ErrBadUsed = errors.New("used element is not an outstanding chain")
+	// ErrOutstanding: a queue is reset while chains are the device's.
+	ErrOutstanding = errors.New("chains are outstanding")
 )
 
 // Buf is one buffer of a chain: Len bytes at a guest physical address.
@@ -25,21 +27,33 @@ type Buf struct {
 	Len  uint32
 }
 
-// Driver is a guest's side of a split ring, in the manner of Linux
+// Driver is a guest's side of a ring, in the manner of Linux
 // (drivers/virtio/virtio_ring.c, v6.1): the same descriptors, in the same slots,
-// with the same bytes. It is not safe for concurrent use; the device's side may
-// run at the same time.
+// with the same bytes. With IN_ORDER, which Linux has not before v6.18, it takes
+// the slots in the order of the ring, as virtio 1.3 §2.7.5.1 asks, and understands
+// used elements that stand for several chains. It is not safe for concurrent use;
+// the device's side may run at the same time.
 type Driver struct {
-	parts
+	parts       // of a split ring
+	packedParts // of a packed one
+	pk          packedDriver
+	packed      bool
+	inOrder     bool
+
 	mask     uint16
 	eventIdx bool
 	callsOff bool
 	force    bool // 2^16 chains since NeedKick was asked
 
-	avail  uint16 // entries written to the available ring, modulo 2^16
-	shown  uint16 // avail.idx
-	kicked uint16 // avail.idx when NeedKick was last asked
-	reaped uint16 // used elements read
+	avail  uint16 // chains added, modulo 2^16; split: as the available index counts
+	shown  uint16 // of these, published
+	kicked uint16 // shown when NeedKick was last asked
+	reaped uint16 // chains reaped; split: as the used index counts
+
+	oldest  uint16 // IN_ORDER: slot of the chain that is reaped next
+	batch   bool   // IN_ORDER: a used element stands for chains not yet reaped,
+	lastOf  uint16 // of which this is the last
+	lastLen uint32 // and has these bytes
 
 	head  uint16 // first free slot, if free > 0
 	free  uint16 // free slots
@@ -58,31 +72,83 @@ type Driver struct {
 // would have to read back from shared memory.
 type slot struct {
 	token uint32
+	room  uint32 // bytes that the device may write
 	next  uint16 // next slot of the chain or of the free list
 	descs uint16 // slots of the chain that starts here; 0 if none does
 	last  uint16 // last slot of that chain
 }
 
 // NewDriver sets a ring up in memory that no device uses yet: it writes every
-// byte of it. The error wraps ErrSize, ErrMisplaced or shm.ErrUnmapped.
+// byte of it. The error wraps ErrSize, ErrMisplaced, ErrBase or shm.ErrUnmapped.
 func NewDriver(mem *shm.Memory, cfg Config) (*Driver, error) {
-	p, err := cfg.place(mem)
-	if err != nil {
-		return nil, err
+	base := uint16(cfg.Base)
+	if cfg.Packed() {
+		base = 0
 	}
 	q := &Driver{
-		parts: p, size: cfg.Size, mask: cfg.Size - 1, zeroEvent: cfg.ZeroEvent,
+		size: cfg.Size, mask: cfg.Size - 1, zeroEvent: cfg.ZeroEvent,
+		packed:   cfg.Packed(),
+		inOrder:  cfg.Features.Has(virtio.FeatureInOrder),
 		eventIdx: cfg.Features.Has(virtio.FeatureEventIdx),
-		avail:    cfg.Base, shown: cfg.Base, kicked: cfg.Base, reaped: cfg.Base,
+		avail:    base, shown: base, kicked: base, reaped: base,
 		slots: make([]slot, cfg.Size), free: cfg.Size,
+	}
+	if err := q.placeRing(mem, &cfg); err != nil {
+		return nil, err
 	}
 	if cfg.Features.Has(virtio.FeatureIndirectDesc) {
 		if err := q.placeTables(mem, cfg); err != nil {
 			return nil, err
 		}
 	}
-	q.init(cfg.Base)
+	for i := range q.slots {
+		q.slots[i] = slot{next: uint16(i + 1)}
+	}
+	if q.inOrder {
+		q.slots[q.size-1].next = 0
+	}
+	if q.packed {
+		q.initPacked()
+	} else {
+		q.init(base)
+	}
 	return q, nil
+}
+
+func (q *Driver) placeRing(mem *shm.Memory, cfg *Config) (err error) {
+	if !q.packed {
+		q.parts, err = cfg.place(mem)
+		return err
+	}
+	if q.packedParts, err = cfg.placePacked(mem); err != nil {
+		return err
+	}
+	avail, used, err := cfg.startSpots()
+	if err == nil && avail != used {
+		err = fmt.Errorf("%#x: %w: a driver starts with nothing under way", cfg.Base, ErrBase)
+	}
+	q.pk.next, q.pk.used = avail, used
+	q.oldest = used.off
+	if q.inOrder {
+		q.head = avail.off
+	}
+	return err
+}
+
+// Reset makes the ring anew, at another place or of another size, when the driver
+// has reset its queue and has taken back what was outstanding (virtio 1.3 §2.6.1,
+// RING_RESET). Features may not change. It returns ErrOutstanding, wrapped, or an
+// error of NewDriver's kinds; then nothing has changed.
+func (q *Driver) Reset(mem *shm.Memory, cfg Config) error {
+	if n := q.Outstanding(); n != 0 {
+		return fmt.Errorf("%d chains: %w", n, ErrOutstanding)
+	}
+	fresh, err := NewDriver(mem, cfg)
+	if err != nil {
+		return err
+	}
+	*q = *fresh
+	return nil
 }
 
 func (q *Driver) placeTables(mem *shm.Memory, cfg Config) (err error) {
@@ -95,12 +161,10 @@ func (q *Driver) placeTables(mem *shm.Memory, cfg Config) (err error) {
 	return err
 }
 
-// init writes the ring's bytes and links all slots into the free list.
+// init writes the ring's bytes.
 func (q *Driver) init(base uint16) {
 	for i := range q.slots {
-		next := uint16(i + 1)
-		q.slots[i] = slot{next: next}
-		shm.StorePair64(&q.desc[i], 0, uint64(next)<<48)
+		shm.StorePair64(&q.desc[i], 0, uint64(q.slots[i].next)<<48)
 		shm.Store16(&q.availRing[i], 0)
 		shm.StorePair32(&q.usedRing[i], 0, 0)
 	}
@@ -143,17 +207,32 @@ func (q *Driver) Add(out, in []Buf, token uint32) error {
 		n = 1
 	case n > int(q.free):
 		return ErrFull
+	case q.packed:
+		q.addPacked(out, in)
 	default:
 		q.addDirect(out, in)
 	}
 	head := q.head
 	s := &q.slots[head]
 	s.token, s.descs = token, uint16(n)
+	if q.inOrder {
+		s.room = total(in)
+	}
 	q.head = q.slots[s.last].next
 	q.free -= uint16(n)
-	shm.Store16(&q.availRing[q.avail&q.mask], head)
+	if !q.packed {
+		shm.Store16(&q.availRing[q.avail&q.mask], head)
+	}
 	q.avail++
 	return nil
+}
+
+// total returns the bytes of b.
+func total(b []Buf) (n uint32) {
+	for i := range b {
+		n += b[i].Len
+	}
+	return n
 }
 
 // addDirect writes the buffers to free slots, in the order of the free list, and
@@ -187,6 +266,11 @@ func (q *Driver) addIndirect(out, in []Buf) {
 	n := len(out) + len(in)
 	first := int(q.head) * int(q.entries)
 	table := q.tables[first : first+n]
+	at := q.base + uint64(first)*16
+	if q.packed {
+		q.addIndirectPacked(table, at, out, in)
+		return
+	}
 	for k := range out {
 		setEntry(table, k, &out[k], 0)
 	}
@@ -195,7 +279,7 @@ func (q *Driver) addIndirect(out, in []Buf) {
 	}
 	s := &q.slots[q.head]
 	s.last = q.head
-	shm.StorePair64(&q.desc[q.head], q.base+uint64(first)*16,
+	shm.StorePair64(&q.desc[q.head], at,
 		uint64(n)*16|descIndirect<<32|uint64(s.next)<<48)
 }
 
@@ -218,6 +302,10 @@ func (q *Driver) Publish() {
 	}
 	shm.Release()
 	q.shown = q.avail
+	if q.packed {
+		q.publishPacked()
+		return
+	}
 	shm.Store16(q.availIdx, q.shown)
 	if q.shown-q.kicked < added {
 		q.force = true
@@ -226,36 +314,90 @@ func (q *Driver) Publish() {
 
 // HasUsed reports whether Reap would return a chain.
 func (q *Driver) HasUsed() bool {
-	return q.err == nil && shm.Load16(q.usedIdx) != q.reaped
+	switch {
+	case q.err != nil:
+		return false
+	case q.packed:
+		return q.batch || q.usedAt(q.pk.used)
+	}
+	return shm.Load16(q.usedIdx) != q.reaped
 }
 
 // Reap returns the token of a chain that the device is done with, and the bytes
 // it wrote; ok is false if there is none. While calls are enabled with EVENT_IDX
-// it asks for a call at the next element (virtqueue_get_buf_ctx_split, v6.1).
+// it asks for a call at the next element (virtqueue_get_buf_ctx_split and
+// virtqueue_get_buf_ctx_packed, v6.1).
 func (q *Driver) Reap() (token uint32, n uint32, ok bool) {
 	if !q.HasUsed() {
+		if q.batch && q.err == nil {
+			q.err = fmt.Errorf("used index %d: %w: id %d is of a later chain", q.reaped, ErrBadUsed, q.lastOf)
+		}
 		return 0, 0, false
 	}
 	shm.Acquire()
-	id, n := shm.LoadPair32(&q.usedRing[q.reaped&q.mask])
-	if id >= uint32(len(q.slots)) || q.slots[id].descs == 0 {
-		q.err = fmt.Errorf("used element %d has id %d: %w", q.reaped, id, ErrBadUsed)
-		return 0, 0, false
+	head, n := q.oldest, uint32(0)
+	if !q.batch {
+		id, len := q.element()
+		if int(id) >= int(q.size) || q.slots[id].descs == 0 {
+			q.err = fmt.Errorf("used element %d has id %d: %w", q.reaped, id, ErrBadUsed)
+			return 0, 0, false
+		}
+		if q.inOrder {
+			q.batch, q.lastOf, q.lastLen = true, uint16(id), len
+		} else {
+			head, n = uint16(id), len
+		}
 	}
-	token = q.release(uint16(id))
+	if q.inOrder {
+		if n, ok = q.unbatch(head); !ok {
+			return 0, 0, false
+		}
+	}
+	descs := q.slots[head].descs
+	token = q.release(head)
 	q.reaped++
-	if q.eventIdx && !q.callsOff {
+	if q.packed {
+		q.reapedPacked(descs)
+	} else if q.eventIdx && !q.callsOff {
 		shm.Store16(q.usedEvent, q.reaped)
 		shm.Fence()
 	}
 	return token, n, true
 }
 
-// release puts the slots of the chain at head in front of the free list.
+// element reads the next used element.
+func (q *Driver) element() (id, n uint32) {
+	if q.packed {
+		return q.elementPacked()
+	}
+	return shm.LoadPair32(&q.usedRing[q.reaped&q.mask])
+}
+
+// unbatch returns the bytes written to the chain at head, the oldest of those that
+// a used element stands for. Those before the last are used completely (virtio
+// 1.3 §2.7.15).
+func (q *Driver) unbatch(head uint16) (n uint32, ok bool) {
+	s := &q.slots[head]
+	if s.descs == 0 {
+		q.err = fmt.Errorf("used element %d ends with id %d: %w in order", q.reaped, q.lastOf, ErrBadUsed)
+		return 0, false
+	}
+	q.oldest = q.slots[s.last].next
+	if head == q.lastOf {
+		q.batch = false
+		return q.lastLen, true
+	}
+	return s.room, true
+}
+
+// release puts the slots of the chain at head in front of the free list. With
+// IN_ORDER the slots are free in the order of the ring already.
 func (q *Driver) release(head uint16) (token uint32) {
 	s := &q.slots[head]
-	q.slots[s.last].next = q.head
-	q.head = head
+	if !q.inOrder {
+		q.slots[s.last].next = q.head
+		q.head = head
+	}
 	q.free += s.descs
 	s.descs = 0
 	return s.token
@@ -269,8 +411,10 @@ func (q *Driver) DetachUnused() (token uint32, ok bool) {
 		if q.slots[i].descs != 0 {
 			token = q.release(uint16(i))
 			q.avail--
-			shm.Store16(q.availIdx, q.avail)
 			q.shown = q.avail
+			if !q.packed {
+				shm.Store16(q.availIdx, q.avail)
+			}
 			return token, true
 		}
 	}

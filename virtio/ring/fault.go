@@ -5,14 +5,18 @@ package ring
 // of counters. The values are comparable sentinels: errors.Is(err, ErrLoop).
 type Fault uint8
 
-// The faults of a chain. All but ErrAvailJump concern one chain, which the
-// caller gives back with length 0.
+// The faults of a chain. All but ErrAvailJump and ErrWrap concern one chain, which
+// the caller gives back with length 0.
 const (
 	_ Fault = iota
 	// ErrAvailJump: more chains are available than the ring has room for. The
 	// indices cannot be trusted any more: the Device takes nothing until it is
 	// made anew.
 	ErrAvailJump
+	// ErrWrap: a descriptor in the middle of a packed ring's chain is not marked
+	// available. Where the next chain begins is not known: the Device takes nothing
+	// until it is made anew.
+	ErrWrap
 	// ErrHead: the entry of the available ring is not below the queue size.
 	ErrHead
 	// ErrNext: a next field points beyond the table.
@@ -48,6 +52,7 @@ const (
 var faultNames = [NumFaults]struct{ name, text string }{
 	0:                 {"none", "no fault"},
 	ErrAvailJump:      {"avail_jump", "more chains available than the queue size"},
+	ErrWrap:           {"bad_wrap", "descriptor of a chain is not marked available"},
 	ErrHead:           {"bad_head", "available entry is not below the queue size"},
 	ErrNext:           {"bad_next", "next descriptor is beyond the table"},
 	ErrLoop:           {"loop", "descriptor chain has a loop"},

@@ -34,7 +34,7 @@ func fuzzDevice(t *testing.T, in []byte) (b []byte, d *ring.Device) {
 		shm.Region{GPA: fuzzSplit, UVA: 1 << 40, Mem: b[fuzzSplit:]})
 	cfg := ring.Config{
 		Size: fuzzSize, Desc: fuzzDesc, Avail: fuzzAvail, Used: fuzzUsed,
-		Base: uint16(base) * 257, BaseFromUsed: flags&4 != 0,
+		Base: uint32(base) * 257, BaseFromUsed: flags&4 != 0,
 	}
 	if flags&1 != 0 {
 		cfg.Features |= virtio.FeatureIndirectDesc

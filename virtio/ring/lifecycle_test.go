@@ -45,7 +45,7 @@ func TestFault046ResumeFromUsed(t *testing.T) {
 	w.serve(2)
 	w.take()
 	w.take()
-	w.cfg.Base = w.dev.NextAvail() // as given, literally
+	w.cfg.Base = w.dev.Base() // as given, literally
 	w.restart()
 	if w.dev.NextAvail() != 4 || w.dev.Pending() != 1 || w.dev.UsedIdx() != 2 {
 		t.Errorf("next %d, %d pending", w.dev.NextAvail(), w.dev.Pending())

@@ -81,7 +81,7 @@ func TestFault098TotalLength(t *testing.T) {
 	w.offer(0)
 	w.wantFault(ring.ErrTooLong)
 
-	w.cfg.MaxChainBytes, w.cfg.Base = 100, w.dev.NextAvail()
+	w.cfg.MaxChainBytes, w.cfg.Base = 100, w.dev.Base()
 	w.restart()
 	w.put([]desc{{dataAt, 60, fNext, 1}, {dataAt, 41, fWrite, 0}}, nil)
 	w.offer(0)

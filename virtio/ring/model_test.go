@@ -331,10 +331,10 @@ func (m *machine) Restart(t *rapid.T) {
 	if m.dev.InFlight() > 0 || len(m.staged) > 0 {
 		return
 	}
-	m.cfg.Base, m.cfg.BaseFromUsed = m.dev.NextAvail(), rapid.Bool().Draw(t, "from used")
+	m.cfg.Base, m.cfg.BaseFromUsed = m.dev.Base(), rapid.Bool().Draw(t, "from used")
 	used := m.dev.UsedIdx()
 	m.restart()
-	if m.dev.UsedIdx() != used || m.dev.NextAvail() != m.cfg.Base {
+	if m.dev.UsedIdx() != used || m.dev.Base() != m.cfg.Base {
 		t.Fatalf("restarted at %d, %d", m.dev.NextAvail(), m.dev.UsedIdx())
 	}
 	m.taken, m.first, m.uncalled, m.called, m.devAsleep = nil, true, 0, used, false

@@ -48,9 +48,13 @@ func (d *Device) NeedCall() (need bool, why CallReason) {
 	old, known := d.signalled, d.recalls
 	d.signalled, d.recalls, d.news = d.shown, true, false
 	if !known {
+		d.pk.since = 0
 		return true, CallFirst
 	}
 	shm.Fence() // the used index is out before the driver's wish is read
+	if d.packed {
+		return d.needCallPacked()
+	}
 	if d.eventIdx {
 		if needEvent(shm.Load16(d.usedEvent), d.shown, old) {
 			return true, CallEvent
@@ -63,24 +67,58 @@ func (d *Device) NeedCall() (need bool, why CallReason) {
 	return true, CallFlag
 }
 
+func (d *Device) needCallPacked() (need bool, why CallReason) {
+	p := &d.pk
+	n := uint16(p.since)
+	p.since = 0
+	need, positional := wants(shm.Load32(d.driverEvent), d.eventIdx, p.shown, n, d.size)
+	switch {
+	case need && positional:
+		return true, CallEvent
+	case positional:
+		return false, CallEventIdx
+	case need:
+		return true, CallFlag
+	}
+	return false, CallNoInterrupt
+}
+
 // DisableKicks tells the driver that no kick is needed, while the device looks
 // at the ring by itself. With EVENT_IDX there is nothing to write: avail_event
 // stays where it is, and the driver kicks at most once more per 2^16 chains
-// (virtio 1.3 §2.7.10.1 has the flags field 0 then).
+// (virtio 1.3 §2.7.10.1 has the flags field 0 then). A packed ring can always say
+// it (virtio 1.3 §2.8.14).
 func (d *Device) DisableKicks() {
-	if !d.eventIdx {
+	switch {
+	case d.packed:
+		d.storeEvent(eventDisable << 16)
+	case !d.eventIdx:
 		shm.Store16(d.usedFlags, usedNoNotify)
+		d.logUsed(0, 2)
 	}
+}
+
+// storeEvent writes the device's event structure.
+func (d *Device) storeEvent(v uint32) {
+	shm.Store32(d.deviceEvent, v)
+	d.logUsed(0, 4)
 }
 
 // EnableKicks asks the driver for a kick at the next chain, and then looks again
 // whether chains are available: if so the driver may not have seen the wish, and
 // the caller must not sleep (virtio 1.3 §2.7.10, §2.7.13.4.1).
 func (d *Device) EnableKicks() (more bool) {
-	if d.eventIdx {
+	switch {
+	case d.packed && d.eventIdx:
+		d.storeEvent(eventDesc<<16 | uint32(d.pk.next.word()))
+	case d.packed:
+		d.storeEvent(eventEnable << 16)
+	case d.eventIdx:
 		shm.Store16(d.availEvent, d.next)
-	} else {
+		d.logUsed(4+8*uint64(d.size), 2)
+	default:
 		shm.Store16(d.usedFlags, 0)
+		d.logUsed(0, 2)
 	}
 	shm.Fence()
 	return d.Pending() != 0

@@ -102,7 +102,7 @@ func TestFault064FirstCallAfterRestart(t *testing.T) {
 			w.serve(2)
 			w.wantCall(true, ring.CallFirst)
 			w.reap(2)
-			w.cfg.Base = w.dev.NextAvail()
+			w.cfg.Base = w.dev.Base()
 			w.restart()
 			w.wantCall(false, ring.CallNoneUsed)
 			w.setUsedEvent(event)

@@ -1,8 +1,10 @@
-// Package ring is the split virtqueue (virtio 1.3 §2.7), both sides: Device
-// takes chains and gives them back, Driver is a guest's side over the same
-// bytes. It is without clock, file descriptors, goroutines, locks and
+// Package ring is the virtqueue, split (virtio 1.3 §2.7) and packed (§2.8), both
+// sides: Device takes chains and gives them back, Driver is a guest's side over
+// the same bytes. It is without clock, file descriptors, goroutines, locks and
 // notifications: NeedCall, NeedKick and their like say whether the other side
-// wants to be told, and the caller tells it.
+// wants to be told, and the caller tells it. Which of the two layouts a ring has,
+// and whether its chains come back in order, is in the features of its Config;
+// the methods are the same.
 //
 // Everything that Device reads was written by a guest. What breaks the rules of
 // the specification is a Fault; nothing of it panics, and the work of one Next
@@ -21,37 +23,70 @@ import (
 	"github.com/vnetbench/vnetbench/virtio/shm"
 )
 
-// MaxSize is the largest queue size of a split ring (virtio 1.3 §2.7).
+// MaxSize is the largest queue size (virtio 1.3 §2.7, §2.8.10.1).
 const MaxSize = 32768
 
-// Alignment in bytes of the three parts of a split ring (virtio 1.3 §2.7).
+// Alignment in bytes of the three parts of a split ring (virtio 1.3 §2.7). Of a
+// packed ring, the descriptor ring is aligned to DescAlign and both event
+// structures to EventAlign (virtio 1.3 §2.8).
 const (
 	DescAlign  = 16
 	AvailAlign = 2
 	UsedAlign  = 4
+	EventAlign = 4
 )
 
 // Causes for which a ring is refused when it is set up.
 var (
-	ErrSize      = errors.New("queue size is not a power of two between 1 and 32768")
+	// ErrSize: the queue size of a split ring is a power of two, that of a packed
+	// one any number, both between 1 and MaxSize.
+	ErrSize      = errors.New("queue size is not a power of two (packed: a number) between 1 and 32768")
 	ErrMisplaced = errors.New("ring part is not aligned")
+	// ErrBase: a base of a packed ring names a position beyond the ring, or more
+	// chains under way than it holds.
+	ErrBase = errors.New("base is not a state that the ring can have")
+	// ErrInflight: a region for chains in flight is too short or belongs to
+	// another ring.
+	ErrInflight = errors.New("inflight region does not fit the ring")
+	// ErrLog: a dirty log is not aligned.
+	ErrLog = errors.New("dirty log is not aligned to 4 bytes")
 )
 
 // Config says where a ring lies and what was negotiated for it.
 type Config struct {
-	Size     uint16          // entries: a power of two, at most MaxSize
-	Desc     uint64          // guest physical address of the descriptor table
-	Avail    uint64          // guest physical address of the available ring
-	Used     uint64          // guest physical address of the used ring
-	Features virtio.Features // INDIRECT_DESC and EVENT_IDX count, the rest is ignored
+	Size  uint16 // entries; split: a power of two, at most MaxSize
+	Desc  uint64 // guest physical address of the descriptor table, or ring
+	Avail uint64 // guest physical address of the available ring; packed: of the driver's event structure
+	Used  uint64 // guest physical address of the used ring; packed: of the device's event structure
+	// Features are those that were negotiated. RING_PACKED decides the layout;
+	// INDIRECT_DESC, EVENT_IDX and IN_ORDER count too, the rest is ignored.
+	Features virtio.Features
 
-	// Base is the index of the first available entry that a Device takes; a
-	// Driver starts both of its indices there, which the specification has at 0.
-	Base uint16
+	// Base is where the ring starts, as GET_VRING_BASE and SET_VRING_BASE of
+	// vhost-user have it. Split: the index of the first available entry that a
+	// Device takes, in the low 16 bits; a Driver starts both of its indices there,
+	// which the specification has at 0. Packed: the position of the next available
+	// descriptor in bits 0 to 14 and its wrap counter in bit 15, the same of the
+	// next used one in the upper half. If the upper half is 0 and the lower one is
+	// not below 0x8000, the used position is the available one, since virtio-user
+	// sends 0x8000 for a ring that starts; else it is taken literally. StartBase is
+	// the base of a new ring.
+	Base uint32
 	// BaseFromUsed makes a Device start at the used index it finds in memory
-	// instead of Base: what to do when a front-end resumes a ring whose chains
-	// were taken but never given back. Without it Base is taken literally.
+	// (packed: in Base) instead of the available one in Base: what to do when a
+	// front-end resumes a ring whose chains were taken but never given back.
+	// Without it Base is taken literally.
 	BaseFromUsed bool
+
+	// Inflight, if not nil, is the ring's part of the memory in which a Device
+	// keeps a record of the chains that it has taken and not given back, so that
+	// the next Device can go on if this one dies: at least InflightBytes, aligned to
+	// 8 bytes, zero for a new ring. What is found there decides over Base. Device
+	// only.
+	Inflight []byte
+	// Log is where a Device notes the guest's pages that were written. The zero
+	// value notes nothing. Device only.
+	Log Log
 	// MaxChainBytes bounds the sum of a chain's descriptor lengths. 0 is the
 	// most that a Chain can count, 4 GiB less a byte. Device only.
 	MaxChainBytes uint32
@@ -74,8 +109,45 @@ type Config struct {
 // start_xmit, v6.1), and one to spare.
 const DefaultIndirectEntries = 20
 
-// Bytes is the length of each part of a split ring.
+// Bytes is a number of bytes for each part of a ring.
 type Bytes struct{ Desc, Avail, Used uint64 }
+
+// Packed reports whether the ring is a packed one.
+func (cfg *Config) Packed() bool { return cfg.Features.Has(virtio.FeatureRingPacked) }
+
+// BytesNeeded returns the length of each part of the ring.
+func (cfg *Config) BytesNeeded() Bytes {
+	if cfg.Packed() {
+		return PackedBytesNeeded(cfg.Size)
+	}
+	return BytesNeeded(cfg.Size)
+}
+
+// Alignment returns the alignment of each part of the ring.
+func (cfg *Config) Alignment() Bytes {
+	if cfg.Packed() {
+		return Bytes{Desc: DescAlign, Avail: EventAlign, Used: EventAlign}
+	}
+	return Bytes{Desc: DescAlign, Avail: AvailAlign, Used: UsedAlign}
+}
+
+// StartBase returns the Base of a new ring: 0, or for a packed ring both
+// positions 0 and both wrap counters 1 (virtio 1.3 §2.8.1).
+func StartBase(f virtio.Features) uint32 {
+	if f.Has(virtio.FeatureRingPacked) {
+		return 0x8000_8000
+	}
+	return 0
+}
+
+// ValidSize returns ErrSize, wrapped, if a ring with these features cannot have n
+// entries.
+func ValidSize(n int, f virtio.Features) error {
+	if n < 1 || n > MaxSize || n&(n-1) != 0 && !f.Has(virtio.FeatureRingPacked) {
+		return fmt.Errorf("%d: %w", n, ErrSize)
+	}
+	return nil
+}
 
 // BytesNeeded returns the length in bytes of each part of a ring of size
 // entries, the event fields included (virtio 1.3 §2.7).
@@ -120,8 +192,8 @@ type parts struct {
 func (cfg *Config) place(mem *shm.Memory) (parts, error) {
 	var p parts
 	n := int(cfg.Size)
-	if n == 0 || n > MaxSize || n&(n-1) != 0 {
-		return p, fmt.Errorf("%d: %w", n, ErrSize)
+	if err := ValidSize(n, cfg.Features); err != nil {
+		return p, err
 	}
 	need := BytesNeeded(cfg.Size)
 	desc, ok, err := view[shm.Pair64](mem, "descriptor table", cfg.Desc, need.Desc, DescAlign)

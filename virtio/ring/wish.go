@@ -3,10 +3,14 @@ package ring
 import "github.com/vnetbench/vnetbench/virtio/shm"
 
 // NeedKick reports whether the device wants a kick for what was published since
-// NeedKick was last asked (virtqueue_kick_prepare_split, v6.1; virtio 1.3
-// §2.7.13.4). Asking settles it.
+// NeedKick was last asked (virtqueue_kick_prepare_split and
+// virtqueue_kick_prepare_packed, v6.1; virtio 1.3 §2.7.13.4, §2.8.21.3). Asking
+// settles it.
 func (q *Driver) NeedKick() bool {
 	shm.Fence() // the available index is out before the device's wish is read
+	if q.packed {
+		return q.needKickPacked()
+	}
 	old, force := q.kicked, q.force
 	q.kicked, q.force = q.shown, false
 	switch {
@@ -30,6 +34,8 @@ func (q *Driver) DisableCalls() {
 	}
 	q.callsOff = true
 	switch {
+	case q.packed:
+		q.storeEvent(eventDisable)
 	case !q.eventIdx:
 		shm.Store16(q.availFlags, availNoInterrupt)
 	case q.zeroEvent:
@@ -41,6 +47,10 @@ func (q *Driver) DisableCalls() {
 // there are some already: if so there may be no call for them, and the caller
 // must reap (virtqueue_enable_cb_prepare_split and virtqueue_poll, v6.1).
 func (q *Driver) EnableCalls() (pending bool) {
+	if q.packed {
+		q.enablePacked(q.pk.used)
+		return q.HasUsed()
+	}
 	q.wantCalls()
 	if q.eventIdx {
 		shm.Store16(q.usedEvent, q.reaped)
@@ -52,8 +62,15 @@ func (q *Driver) EnableCalls() (pending bool) {
 // EnableCallsDelayed asks for a call when three quarters of what is outstanding
 // is used, rounded down; without EVENT_IDX at the next used element. It reports
 // whether more than that is used already: then the caller must reap
-// (virtqueue_enable_cb_delayed_split, v6.1).
+// (virtqueue_enable_cb_delayed_split, v6.1). In a packed ring it is three quarters
+// of the slots that are taken, and anything used makes it pending
+// (virtqueue_enable_cb_delayed_packed, v6.1).
 func (q *Driver) EnableCallsDelayed() (pending bool) {
+	if q.packed {
+		taken := uint32(q.size - q.free)
+		q.enablePacked(q.pk.used.on(uint16(taken*3/4), q.size))
+		return q.HasUsed()
+	}
 	q.wantCalls()
 	bufs := uint16(uint32(q.avail-q.reaped) * 3 / 4)
 	if q.eventIdx {

@@ -53,7 +53,7 @@ func newWorldAt(t tb, size uint16, f virtio.Features, base uint16) *world {
 	w.mem = memory(t, shm.Region{GPA: memBase, UVA: 0x7f0000000000, Mem: w.b})
 	w.cfg = ring.Config{
 		Size: size, Desc: descAt, Avail: availAt, Used: usedAt,
-		Features: f | virtio.FeatureVersion1, Base: base, IndirectBase: tablesAt,
+		Features: f | virtio.FeatureVersion1, Base: uint32(base), IndirectBase: tablesAt,
 	}
 	var err error
 	if w.drv, err = ring.NewDriver(w.mem, w.cfg); err != nil {

@@ -43,7 +43,10 @@
 // reported.
 package shm
 
-import "unsafe"
+import (
+	"sync/atomic"
+	"unsafe"
+)
 
 const _ = hostIsLittleEndian // see endian.go
 
@@ -57,6 +60,31 @@ func Load16(p *uint16) uint16 { return *p }
 //
 //go:norace
 func Store16(p *uint16, v uint16) { *p = v }
+
+// Load32 reads the 32-bit little-endian integer at p by one instruction.
+//
+//go:norace
+func Load32(p *uint32) uint32 { return *p }
+
+// Store32 writes v to p by one instruction.
+//
+//go:norace
+func Store32(p *uint32, v uint32) { *p = v }
+
+// Load64 reads the 64-bit little-endian integer at p by one instruction.
+//
+//go:norace
+func Load64(p *uint64) uint64 { return *p }
+
+// Store64 writes v to p by one instruction.
+//
+//go:norace
+func Store64(p *uint64, v uint64) { *p = v }
+
+// Or32 sets bits in the 32-bit little-endian integer at p by one atomic
+// instruction, which is a full barrier on amd64 and orders all accesses before it
+// on arm64. It is for bitmaps that several writers and a reader share.
+func Or32(p *uint32, bits uint32) { atomic.OrUint32(p, bits) }
 
 // Pair64 is 16 bytes of guest memory, such as a ring descriptor, as two
 // little-endian words.

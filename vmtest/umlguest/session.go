@@ -230,7 +230,7 @@ func (s *session) start(a vhost.StartRing) error {
 	return nil
 }
 
-func (s *session) stop(a vhost.StopRing) uint16 {
+func (s *session) stop(a vhost.StopRing) uint32 {
 	var q *ring.Device
 	switch a.Role.Dir {
 	case netdev.DirCtrl:
@@ -243,7 +243,8 @@ func (s *session) stop(a vhost.StopRing) uint16 {
 	if q == nil {
 		return 0
 	}
-	return q.NextAvail()
+	q.Close()
+	return q.Base()
 }
 
 func (s *session) enable(a vhost.EnableRing) {

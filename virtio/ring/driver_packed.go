@@ -1,0 +1,148 @@
+package ring
+
+import "github.com/vnetbench/vnetbench/virtio/shm"
+
+// packedDriver is where a Driver is in a packed ring.
+type packedDriver struct {
+	next spot // where the next descriptor goes
+	used spot // where the next used element comes
+
+	// The flags of the first chain added since Publish are written by it; what
+	// follows lies behind, where the device does not look before.
+	first     spot
+	firstWord uint64
+	since     uint32 // descriptors added since NeedKick was asked
+
+	event     uint32 // the driver's event structure as last written
+	published bool   // nothing added since
+}
+
+// initPacked writes the ring's bytes: no descriptor is available or used.
+func (q *Driver) initPacked() {
+	p := &q.pk
+	none := p.next.usedFlags() ^ bothFlags // used a lap ago: neither, as seen from here
+	for i := range q.ring {
+		flags := none
+		if i < int(p.next.off) {
+			flags ^= bothFlags // this lap's part is used, the next one's is to come
+		}
+		shm.StorePair64(&q.ring[i], 0, flags)
+	}
+	p.published = true
+	q.storeEvent(eventEnable)
+	shm.Store32(q.deviceEvent, 0)
+}
+
+// addPacked writes the buffers to descriptors from the next position on, all with
+// the number of the first free slot, and takes as many slots (virtqueue_add_packed,
+// v6.1).
+func (q *Driver) addPacked(out, in []Buf) {
+	id := q.head
+	slot, last := id, id
+	left := len(out) + len(in)
+	for k := range out {
+		left--
+		q.putPacked(out[k].Addr, uint64(out[k].Len)|uint64(id)<<32, 0, left > 0)
+		last, slot = slot, q.slots[slot].next
+	}
+	for k := range in {
+		left--
+		q.putPacked(in[k].Addr, uint64(in[k].Len)|uint64(id)<<32, descWrite, left > 0)
+		last, slot = slot, q.slots[slot].next
+	}
+	q.slots[id].last = last
+}
+
+// addIndirectPacked writes the buffers to a table at a guest address and one
+// descriptor for it (virtqueue_add_indirect_packed, v6.1).
+func (q *Driver) addIndirectPacked(table []shm.Pair64, at uint64, out, in []Buf) {
+	for k := range out {
+		shm.StorePair64(&table[k], out[k].Addr, uint64(out[k].Len))
+	}
+	for k := range in {
+		shm.StorePair64(&table[len(out)+k], in[k].Addr, uint64(in[k].Len)|descWrite<<flagShift)
+	}
+	q.slots[q.head].last = q.head
+	q.putPacked(at, uint64(len(table))*16|uint64(q.head)<<32, descIndirect, false)
+}
+
+// putPacked writes one descriptor at the next position, w being its second word
+// without flags.
+func (q *Driver) putPacked(addr, w, flags uint64, more bool) {
+	p := &q.pk
+	if more {
+		flags |= descNext
+	}
+	w |= flags<<flagShift | p.next.availFlags()
+	d := &q.ring[p.next.off]
+	if p.published {
+		p.first, p.firstWord, p.published = p.next, w, false
+		shm.Store64(&d[0], addr)
+	} else {
+		shm.StorePair64(d, addr, w)
+	}
+	p.next = p.next.on(1, q.size)
+	p.since++
+}
+
+// publishPacked shows what was added by the flags of the first descriptor.
+func (q *Driver) publishPacked() {
+	p := &q.pk
+	shm.Store64(&q.ring[p.first.off][1], p.firstWord)
+	p.published = true
+	q.force = q.force || p.since > uint32(q.size)
+}
+
+// usedAt reports whether the descriptor at s is used.
+func (q *Driver) usedAt(s spot) bool {
+	return shm.Load64(&q.ring[s.off][1])&bothFlags == s.usedFlags()
+}
+
+// elementPacked reads the next used element. The length counts only if the device
+// says that it wrote (virtio 1.3 §2.8.4).
+func (q *Driver) elementPacked() (id, n uint32) {
+	w := shm.Load64(&q.ring[q.pk.used.off][1])
+	if w&(descWrite<<flagShift) != 0 {
+		n = uint32(w)
+	}
+	return uint32(w >> 32 & 0xffff), n
+}
+
+// reapedPacked steps over a chain of n descriptors, and asks for a call at the next
+// one if calls are asked for by position.
+func (q *Driver) reapedPacked(n uint16) {
+	p := &q.pk
+	p.used = p.used.on(n, q.size)
+	if p.event>>16 == eventDesc {
+		p.event = eventDesc<<16 | uint32(p.used.word())
+		shm.Store32(q.driverEvent, p.event)
+		shm.Fence()
+	}
+}
+
+// storeEvent writes the flags of the driver's event structure.
+func (q *Driver) storeEvent(flags uint32) {
+	q.pk.event = q.pk.event&0xffff | flags<<16
+	shm.Store32(q.driverEvent, q.pk.event)
+}
+
+// enablePacked asks for a call when the element at s is used, or without EVENT_IDX
+// at the next one.
+func (q *Driver) enablePacked(s spot) {
+	q.callsOff = false
+	if q.eventIdx {
+		q.pk.event = uint32(s.word())
+		q.storeEvent(eventDesc)
+	} else {
+		q.storeEvent(eventEnable)
+	}
+	shm.Fence()
+}
+
+func (q *Driver) needKickPacked() bool {
+	p := &q.pk
+	n, force := uint16(min(p.since, uint32(q.size))), q.force
+	p.since, q.force = 0, false
+	need, _ := wants(shm.Load32(q.deviceEvent), q.eventIdx, p.next, n, q.size)
+	return need || force
+}
