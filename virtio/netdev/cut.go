@@ -33,11 +33,14 @@ type cutTX struct {
 	head   uint16
 	done   vtime.Time // of the pieces so far
 	cutter cutter
-	plain  []byte // a frame to be sent as it is, instead of what cutter makes
+	plain  bool   // the frame is sent in one piece: only its checksum was missing
+	last   bool   // no piece comes after the one in iov
 	copied []byte // scratch: the frame in one piece
+	size   int    // bytes in it
 	piece  []byte // scratch: the packet to be sent
 	n      int    // bytes in it, 0 if the next one is to be made
 	iov    [1][]byte
+	hdr    virtio.NetHdr // of the piece: nothing is left to be done
 }
 
 // setPort notes what the port takes.
@@ -85,7 +88,7 @@ func (t *TX) sendCut(now vtime.Time, c *ring.Chain) bool {
 		return true
 	}
 	t.work.Copied += len(f)
-	x.active, x.head, x.done, x.n = true, c.Head, now, 0
+	x.active, x.head, x.done, x.n, x.size = true, c.Head, now, 0, len(f)
 	t.slots[c.Head] = slot{state: slotLater, kickAt: t.took()}
 	t.account(c)
 	if t.view.hdr.GSOType != virtio.GSONone {
@@ -98,11 +101,10 @@ func (t *TX) sendCut(now vtime.Time, c *ring.Chain) bool {
 // begin prepares the copy f for sending.
 func (c *cutTX) begin(f []byte, v *frameView) bool {
 	h := &v.hdr
-	if h.GSOType == virtio.GSONone {
-		c.plain = f
+	c.plain, c.last = h.GSOType == virtio.GSONone, false
+	if c.plain {
 		return frame.CompleteCSum(f, int(h.CSumStart), int(h.CSumOffset))
 	}
-	c.plain = nil
 	room, err := c.cutter.reset(f, v)
 	scratch(&c.piece, room)
 	return err == nil
@@ -111,9 +113,10 @@ func (c *cutTX) begin(f []byte, v *frameView) bool {
 // make puts the next piece into c.iov; false means that there is none.
 func (c *cutTX) make() bool {
 	switch {
-	case c.n > 0:
-	case c.plain != nil:
-		c.iov[0], c.n, c.plain = c.plain, len(c.plain), nil
+	case c.n > 0 || c.last:
+	case c.plain:
+		c.n, c.last = c.size, true
+		c.iov[0] = c.copied[:c.n]
 	default:
 		n, err := c.cutter.next(c.piece)
 		if err != nil {
@@ -129,8 +132,8 @@ func (c *cutTX) make() bool {
 func (t *TX) sendPieces(now vtime.Time) bool {
 	x := &t.cut
 	for t.port != nil && x.make() {
-		var h virtio.NetHdr
-		done, r := t.port.Send(now, &h, x.iov[:], noToken)
+		x.hdr = virtio.NetHdr{}
+		done, r := t.port.Send(now, &x.hdr, x.iov[:], noToken)
 		if r == Full {
 			t.blocked = true
 			t.stats.FullStops++
