@@ -87,6 +87,7 @@ type (
 		Role    Role
 		Config  ring.Config
 		Enabled bool
+		Wake    bool // call the guest at once: what it knew of calls was another device's
 	}
 
 	// StopRing stops a ring that runs: what it holds is completed, and no guest
@@ -129,6 +130,35 @@ type (
 		FD    int
 	}
 
+	// SendRARP sends a broadcast from the guest's address on the host's side, so
+	// that its switches learn where the guest is now.
+	SendRARP struct{ MAC [6]byte }
+
+	// SetMTU changes the device's MTU. Pending: Err.
+	SetMTU struct {
+		Token Token
+		MTU   uint64
+	}
+
+	// SetMAC changes the device's station address. Pending: Err.
+	SetMAC struct {
+		Token Token
+		MAC   [6]byte
+	}
+
+	// TransferState begins to write the device's state to FD, a pipe, or with
+	// Load to read it from there, beside what else the session does. No ring
+	// runs. The executor closes FD. Pending: Err, if it cannot begin.
+	TransferState struct {
+		Token Token
+		Load  bool
+		FD    int
+	}
+
+	// CheckState waits for the transfer that was begun last, and puts a state
+	// that was read into effect. Pending: Err.
+	CheckState struct{ Token Token }
+
 	// ResetDevice returns the device to its initial state. No ring runs.
 	ResetDevice struct{}
 
@@ -141,17 +171,22 @@ type (
 	End struct{ Reason error }
 )
 
-func (Reply) action()        {}
-func (CloseFDs) action()     {}
-func (MapRegions) action()   {}
-func (SetMemory) action()    {}
-func (SetFeatures) action()  {}
-func (StartRing) action()    {}
-func (StopRing) action()     {}
-func (EnableRing) action()   {}
-func (KickRing) action()     {}
-func (SetFD) action()        {}
-func (SetBackendFD) action() {}
-func (ResetDevice) action()  {}
-func (NotifyConfig) action() {}
-func (End) action()          {}
+func (Reply) action()         {}
+func (CloseFDs) action()      {}
+func (MapRegions) action()    {}
+func (SetMemory) action()     {}
+func (SetFeatures) action()   {}
+func (StartRing) action()     {}
+func (StopRing) action()      {}
+func (EnableRing) action()    {}
+func (KickRing) action()      {}
+func (SetFD) action()         {}
+func (SetBackendFD) action()  {}
+func (SendRARP) action()      {}
+func (SetMTU) action()        {}
+func (SetMAC) action()        {}
+func (TransferState) action() {}
+func (CheckState) action()    {}
+func (ResetDevice) action()   {}
+func (NotifyConfig) action()  {}
+func (End) action()           {}

@@ -152,6 +152,7 @@ func (r *runner) release() {
 			w.stop()
 		}
 	}
+	r.endTransfer()
 	r.unmapAll()
 	for i := range r.fds {
 		osio.CloseAll(r.fds[i][:])

@@ -107,19 +107,6 @@ func (s *Session) settle(m wire.Message, err error) {
 	s.ack(m)
 }
 
-// getConfig answers with a part of the configuration space. What lies beyond
-// the fields that the device has reads as zero: front-ends ask for the whole
-// structure of their own version.
-func (s *Session) getConfig(m wire.Message, _ []int) {
-	want := m.Payload.(wire.Config)
-	space := make([]byte, wire.MaxConfig)
-	copy(space, s.cfg.ConfigSpace())
-	part := space[want.Offset : int(want.Offset)+len(want.Data)]
-	s.reply(m, wire.Config{Offset: want.Offset, Flags: want.Flags, Data: part})
-}
-
-func (s *Session) setConfig(m wire.Message, _ []int) { s.refuse(m, ErrReadOnly) }
-
 func (s *Session) getStatus(m wire.Message, _ []int) {
 	status := s.status
 	if s.broken {
@@ -165,7 +152,7 @@ func (s *Session) reset(then func()) {
 		for i := range s.rings {
 			s.unkick(i)
 		}
-		s.broken, s.applied = false, false
+		s.broken, s.applied, s.loaded = false, false, false
 		s.emit(ResetDevice{})
 		then()
 	})

@@ -32,8 +32,11 @@ var (
 	ErrUnmapped = errors.New("ring is outside guest memory")
 	// ErrValue says that a number has no meaning for its request.
 	ErrValue = errors.New("value out of range")
-	// ErrReadOnly says that the configuration space cannot be written.
+	// ErrReadOnly says that the driver may not write to that part of the
+	// configuration space.
 	ErrReadOnly = errors.New("configuration space is read-only")
+	// ErrState says that device state is not transferred so.
+	ErrState = errors.New("device state transfer")
 	// ErrUnsupported says that a request was not negotiated, or that nobody
 	// knows it.
 	ErrUnsupported = errors.New("request is not supported")

@@ -72,6 +72,9 @@ func (w *worker) turn(now vtime.Time) (next vtime.Time) {
 	if w.port == nil {
 		return next
 	}
+	if len(w.own) > 0 {
+		next = vtime.Min(next, w.flushOwn(now))
+	}
 	if err := w.port.Err(); err != nil {
 		w.fail(err)
 	}

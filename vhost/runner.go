@@ -28,6 +28,8 @@ type runner struct {
 	backend int      // socket for our own requests, -1 for none
 	reason  error    // why the session ended
 
+	transfer *transfer // of device state, nil if none was begun
+
 	maps  map[RegionID]*osio.Mapping
 	known atomic.Pointer[[]*osio.Mapping] // maps, for a faulting thread to read
 	mem   *shm.Memory
@@ -38,11 +40,21 @@ type runner struct {
 	report  SessionReport // as of the last message
 }
 
-// event is what a worker reported.
+// event is what a worker, or somebody outside, reported.
 type event struct {
-	ring int // that the guest broke, or -1 if the worker died
+	kind eventKind
+	ring int  // that the guest broke
+	up   bool // the link is
 	err  error
 }
+
+type eventKind uint8
+
+const (
+	ringBroke eventKind = iota
+	sessionEnds
+	linkChanged
+)
 
 // newRunner makes the runner of a new session.
 func newRunner(ch *channel, dev *netdev.Device, cfg *Config) *runner {
@@ -105,7 +117,7 @@ func (r *runner) reportNow() SessionReport {
 
 // interrupt ends the session for a reason from outside.
 func (r *runner) interrupt(reason error) {
-	r.post(event{ring: -1, err: reason})
+	r.post(event{kind: sessionEnds, err: reason})
 	r.ch.abort()
 }
 
@@ -123,12 +135,17 @@ func (r *runner) takeEvents() {
 	r.pending = nil
 	r.mu.Unlock()
 	for _, e := range all {
-		if e.ring < 0 {
+		switch e.kind {
+		case sessionEnds:
 			r.end(e.err)
-			continue
+		case linkChanged:
+			if r.dev.SetLink(e.up) {
+				r.perform(r.sess.ConfigChanged())
+			}
+		case ringBroke:
+			r.log.Warn("guest broke a ring", "ring", e.ring, "error", e.err)
+			r.perform(r.sess.RingBroken(e.ring))
 		}
-		r.log.Warn("guest broke a ring", "ring", e.ring, "error", e.err)
-		r.perform(r.sess.RingBroken(e.ring))
 	}
 }
 
@@ -141,7 +158,7 @@ func (r *runner) end(reason error) {
 // broken, died and control are what workers report, on their own threads.
 
 func (r *runner) broken(ring int, err error) { r.post(event{ring: ring, err: err}) }
-func (r *runner) died(err error)             { r.post(event{ring: -1, err: err}) }
+func (r *runner) died(err error)             { r.post(event{kind: sessionEnds, err: err}) }
 
 // control takes over what the guest changed by the control queue, as far as the
 // ports have to know.
@@ -193,6 +210,8 @@ func (r *runner) drop(a Action) {
 		osio.Close(a.FD)
 	case SetBackendFD:
 		osio.Close(a.FD)
+	case TransferState:
+		osio.Close(a.FD)
 	}
 }
 
@@ -226,6 +245,16 @@ func (r *runner) do(a Action) []Action {
 		}
 	case SetBackendFD:
 		return r.sess.Done(a.Token, Result{Err: r.setBackend(a.FD)})
+	case SendRARP:
+		r.sendRARP(a)
+	case SetMTU:
+		return r.sess.Done(a.Token, Result{Err: r.dev.SetMTU(a.MTU)})
+	case SetMAC:
+		return r.sess.Done(a.Token, Result{Err: r.setMAC(a.MAC)})
+	case TransferState:
+		return r.sess.Done(a.Token, Result{Err: r.beginTransfer(a)})
+	case CheckState:
+		return r.sess.Done(a.Token, Result{Err: r.checkTransfer()})
 	case ResetDevice:
 		r.dev.Reset()
 		r.shared.pairs.Store(int32(r.dev.Pairs()))
@@ -301,7 +330,7 @@ func (r *runner) notifyConfig() {
 		return
 	}
 	b := wire.BackendMessage(wire.BackendConfigChange, wire.Empty{}).Append(nil)
-	if _, err := osio.Send(r.backend, b, nil, false); err != nil {
+	if err := osio.SendOrWrite(r.backend, b); err != nil {
 		r.log.Debug("configuration change not sent", "error", err)
 	}
 }

@@ -109,9 +109,10 @@ type Server struct {
 	conn *net.UnixConn // of a connected FD, instead of l
 	file *socketFile
 
-	mu    sync.Mutex
-	stats Stats // of the sessions that have ended
-	live  *runner
+	mu       sync.Mutex
+	stats    Stats // of the sessions that have ended
+	live     *runner
+	linkDown bool
 }
 
 // Listen validates cfg and binds the socket, so that a front-end can connect
@@ -241,6 +242,20 @@ func (s *Server) setLive(r *runner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live = r
+	r.dev.SetLink(!s.linkDown)
+}
+
+// SetLink says whether the link is up, as the configuration space has it from
+// here on, in later sessions too. The front-end of a present one is notified, if
+// it negotiated CONFIG and BACKEND_REQ. Frames are moved in any case. It may be
+// called from any goroutine.
+func (s *Server) SetLink(up bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.linkDown = !up
+	if s.live != nil {
+		s.live.post(event{kind: linkChanged, up: up})
+	}
 }
 
 // finish moves the counters of a session that has ended to the server's own.

@@ -18,15 +18,20 @@ import (
 	"github.com/vnetbench/vnetbench/virtio"
 )
 
-// ProtocolOffer is the protocol features that a Session implements.
-const ProtocolOffer = wire.ProtocolMQ | wire.ProtocolReplyAck | wire.ProtocolBackendReq |
+// basicOffer is the protocol features of a composer that does no more than
+// move packets.
+const basicOffer = wire.ProtocolMQ | wire.ProtocolReplyAck | wire.ProtocolBackendReq |
 	wire.ProtocolConfig | wire.ProtocolResetDevice | wire.ProtocolConfigureMemSlots |
 	wire.ProtocolStatus
 
-// InbandOffer is ProtocolOffer for a composer that also takes kicks as messages
-// (KickRing) and makes calls as messages on the socket of SetBackendFD: User Mode
-// Linux in virtual time needs that. Server does not offer it.
-const InbandOffer = ProtocolOffer | wire.ProtocolInband
+// ProtocolOffer is the protocol features that a Session and Server implement.
+const ProtocolOffer = basicOffer | wire.ProtocolRARP | wire.ProtocolMTU | wire.ProtocolDeviceState
+
+// InbandOffer is for a composer that takes kicks as messages (KickRing) and makes
+// calls as messages on the socket of SetBackendFD, and does none of the actions
+// that belong to migration: User Mode Linux in virtual time needs that. Server
+// does not offer it.
+const InbandOffer = basicOffer | wire.ProtocolInband
 
 // MaxMemSlots is what GET_MAX_MEM_SLOTS answers: how many memory regions a
 // session takes. Front-ends expect it never to shrink.
@@ -56,8 +61,8 @@ type SessionConfig struct {
 	QueuePairs int
 	// Features is the device's offer. The session adds the transport's bit.
 	Features virtio.Features
-	// Protocol is the offer of protocol features, a subset of InbandOffer; 0 is
-	// ProtocolOffer.
+	// Protocol is the offer of protocol features, a subset of ProtocolOffer and
+	// InbandOffer together; 0 is ProtocolOffer.
 	Protocol wire.ProtocolFeatures
 	// QueueNum says what GET_QUEUE_NUM counts.
 	QueueNum QueueNumMode
@@ -85,6 +90,8 @@ type Session struct {
 	protocol wire.ProtocolFeatures
 	status   uint8
 	broken   bool // a ring is: the device needs a reset
+	loading  bool // the last transfer of state was one to us
+	loaded   bool // the state is that of another device
 
 	inbox []input
 	out   []Action
@@ -175,6 +182,11 @@ func (s *Session) Done(t Token, r Result) []Action {
 func (s *Session) RingBroken(ring int) []Action {
 	s.stats.RingsBroken++
 	s.broken = true
+	return s.ConfigChanged()
+}
+
+// ConfigChanged notes that the configuration space changed by itself.
+func (s *Session) ConfigChanged() []Action {
 	if s.ended || !s.protocol.Has(wire.ProtocolConfig|wire.ProtocolBackendReq) {
 		return nil
 	}
@@ -248,6 +260,10 @@ var handlers = map[wire.Request]func(*Session, wire.Message, []int){
 	wire.SetVringErr:         (*Session).setVringFD,
 	wire.SetVringEnable:      (*Session).setVringEnable,
 	wire.VringKick:           (*Session).vringKick,
+	wire.SendRARP:            (*Session).sendRARP,
+	wire.NetSetMTU:           (*Session).setMTU,
+	wire.SetDeviceStateFD:    (*Session).setDeviceState,
+	wire.CheckDeviceState:    (*Session).checkDeviceState,
 }
 
 // needs are the protocol features without whose offer a request is not served.
@@ -265,6 +281,11 @@ var needs = map[wire.Request]wire.ProtocolFeatures{
 	wire.AddMemReg:       wire.ProtocolConfigureMemSlots,
 	wire.RemMemReg:       wire.ProtocolConfigureMemSlots,
 	wire.VringKick:       wire.ProtocolInband,
+	wire.SendRARP:        wire.ProtocolRARP,
+	wire.NetSetMTU:       wire.ProtocolMTU,
+
+	wire.SetDeviceStateFD: wire.ProtocolDeviceState,
+	wire.CheckDeviceState: wire.ProtocolDeviceState,
 }
 
 // handler returns the handler of a request.
@@ -366,7 +387,7 @@ func (s *Session) unsupported(m wire.Message, fds []int) {
 		s.reply(m, wire.Inflight{})
 	case m.Request == wire.SetDeviceStateFD:
 		s.note(m, ErrUnsupported)
-		s.reply(m, wire.U64(0x101)) // failed, and no descriptor comes back
+		s.reply(m, stateFailed)
 	case m.Request == wire.GetShmemConfig:
 		s.reply(m, wire.Raw{})
 	case m.Request == wire.GetVringBaseSkipDrain:

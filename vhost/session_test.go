@@ -58,8 +58,11 @@ type player struct {
 
 func play(t *testing.T, script string) string {
 	offer := vhost.ProtocolOffer
-	if strings.HasPrefix(script, "# in-band:") {
+	switch {
+	case strings.HasPrefix(script, "# in-band:"):
 		offer = vhost.InbandOffer
+	case strings.HasPrefix(script, "# basic:"):
+		offer = vhost.InbandOffer &^ wire.ProtocolInband
 	}
 	p := &player{t: t, s: vhost.NewSession(vhost.SessionConfig{
 		QueuePairs: 2, Features: netdev.DefaultFeatures, Protocol: offer,
@@ -113,9 +116,12 @@ func describe(a vhost.Action) (string, vhost.Token) {
 	case vhost.SetFeatures:
 		return fmt.Sprintf("features %v", a.Acked), a.Token
 	case vhost.StartRing:
-		c := a.Config
-		return fmt.Sprintf("start ring %d as %v of pair %d: size %d base %d desc %#x avail %#x used %#x enabled %v",
-			a.Ring, a.Role.Dir, a.Role.Pair, c.Size, c.Base, c.Desc, c.Avail, c.Used, a.Enabled), a.Token
+		c, wake := a.Config, ""
+		if a.Wake {
+			wake = ", call the guest"
+		}
+		return fmt.Sprintf("start ring %d as %v of pair %d: size %d base %d desc %#x avail %#x used %#x enabled %v%s",
+			a.Ring, a.Role.Dir, a.Role.Pair, c.Size, c.Base, c.Desc, c.Avail, c.Used, a.Enabled, wake), a.Token
 	case vhost.StopRing:
 		return fmt.Sprintf("stop ring %d", a.Ring), a.Token
 	case vhost.EnableRing:
@@ -126,6 +132,16 @@ func describe(a vhost.Action) (string, vhost.Token) {
 		return fmt.Sprintf("ring %d: %v descriptor %d", a.Ring, a.Kind, a.FD), a.Token
 	case vhost.SetBackendFD:
 		return fmt.Sprintf("back-end socket %d", a.FD), a.Token
+	case vhost.SendRARP:
+		return fmt.Sprintf("send RARP of %x", a.MAC), 0
+	case vhost.SetMTU:
+		return fmt.Sprintf("MTU %d", a.MTU), a.Token
+	case vhost.SetMAC:
+		return fmt.Sprintf("MAC %x", a.MAC), a.Token
+	case vhost.TransferState:
+		return fmt.Sprintf("transfer state over %d, load %v", a.FD, a.Load), a.Token
+	case vhost.CheckState:
+		return "check state", a.Token
 	case vhost.ResetDevice:
 		return "reset device", 0
 	case vhost.NotifyConfig:
@@ -182,7 +198,7 @@ func parseMessage(t *testing.T, line string) (m wire.Message, fds []int) {
 
 func payloadOf(r wire.Request, n []uint64, noFD bool) wire.Payload {
 	switch r {
-	case wire.SetFeatures, wire.SetProtocolFeatures, wire.SetStatus, wire.NetSetMTU:
+	case wire.SetFeatures, wire.SetProtocolFeatures, wire.SetStatus, wire.NetSetMTU, wire.SendRARP:
 		return wire.U64(n[0])
 	case wire.SetVringNum, wire.SetVringBase, wire.SetVringEnable:
 		return wire.VringState{Index: uint32(n[0]), Num: uint32(n[1])}
@@ -200,10 +216,23 @@ func payloadOf(r wire.Request, n []uint64, noFD bool) wire.Payload {
 		return t
 	case wire.AddMemReg, wire.RemMemReg:
 		return wire.MemRegion{Region: regionOf(n)}
+	case wire.SetDeviceStateFD:
+		return wire.StateTransfer{Direction: uint32(n[0]), Phase: uint32(n[1])}
+	case wire.SetConfig:
+		return setConfigOf(n)
 	case wire.GetConfig:
 		return wire.Config{Offset: uint32(n[0]), Data: make([]byte, n[1])}
 	}
 	return wire.Empty{}
+}
+
+// setConfigOf reads the offset, the flags and the bytes.
+func setConfigOf(n []uint64) wire.Config {
+	c := wire.Config{Offset: uint32(n[0]), Flags: uint32(n[1])}
+	for _, b := range n[2:] {
+		c.Data = append(c.Data, byte(b))
+	}
+	return c
 }
 
 func regionOf(n []uint64) wire.Region {

@@ -310,7 +310,7 @@ func (s *Session) emitStart(i int, cfg ring.Config, then func(error)) {
 		}
 		then(res.Err)
 	})
-	s.emit(StartRing{Token: t, Ring: i, Role: s.role(i), Config: cfg, Enabled: r.enabled})
+	s.emit(StartRing{Token: t, Ring: i, Role: s.role(i), Config: cfg, Enabled: r.enabled, Wake: s.loaded})
 }
 
 // place translates a ring's addresses. After a memory change a part whose

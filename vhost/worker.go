@@ -72,6 +72,7 @@ type worker struct {
 	open    bool            // the port has been told that the guest receives
 	told    bool            // the port has been told features: these
 	tellOf  virtio.Features // only after told
+	own     [][]byte        // frames of our own that the port has not taken yet
 	quit    bool
 
 	asked atomic.Bool // ctl was written to
@@ -236,6 +237,9 @@ func (w *worker) start(a StartRing, mem *shm.Memory, fds [3]int) error {
 	w.applyEnabled()
 	w.attach(l, now, q)
 	l.running = true
+	if a.Wake {
+		w.makeCall(l)
+	}
 	w.openPort()
 	return nil
 }

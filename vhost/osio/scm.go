@@ -96,6 +96,17 @@ func Send(fd int, b []byte, fds []int, empty bool) (int, error) {
 	}
 }
 
+// SendOrWrite writes b, all of it or nothing, to the non-blocking socket or pipe
+// fd. It leaves EAGAIN to the caller.
+func SendOrWrite(fd int, b []byte) error {
+	_, err := Send(fd, b, nil, false)
+	if errors.Is(err, unix.ENOTSOCK) {
+		_, err = unix.Write(fd, b)
+		err = opError("write", err)
+	}
+	return err
+}
+
 // ErrNotSocket says that a descriptor is no UNIX stream socket.
 var ErrNotSocket = errors.New("descriptor is not a UNIX stream socket")
 

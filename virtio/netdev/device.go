@@ -14,8 +14,9 @@ import (
 // one at a time. ConfigSpace, Steer, SteerRX and ActivePairs may be called from
 // anywhere at any time.
 type Device struct {
-	cfg   Config
-	acked virtio.Features // changes only while no ring is attached
+	cfg      Config
+	acked    virtio.Features // changes only while no ring is attached
+	restored *savedState     // by Load, until a reset; nil if nothing
 
 	filter   atomic.Pointer[filter] // what receive queues let through
 	live     [virtio.MaxQueuePairs / 64]atomic.Uint64
@@ -71,7 +72,7 @@ func (d *Device) SetFeatures(acked virtio.Features) error {
 		return fmt.Errorf("features %v: %w", acked^d.acked, ErrRunning)
 	}
 	d.acked = acked
-	d.filter.Store(newFilter(&d.cfg, acked))
+	d.filter.Store(d.freshFilter())
 	return nil
 }
 
@@ -101,7 +102,7 @@ func (d *Device) Reset() {
 	d.announce.Store(false)
 	d.setCoalescing(DirRX, Coalescing{})
 	d.setCoalescing(DirTX, Coalescing{})
-	d.acked = 0
+	d.acked, d.restored = 0, nil
 	d.filter.Store(newFilter(&d.cfg, 0))
 	d.flows.clear()
 }
