@@ -24,6 +24,13 @@ func (h *Hist) Add(v uint64) {
 	h.Buckets[min(bits.Len64(v), HistBuckets-1)]++
 }
 
+// AddN counts v n times, n >= 0.
+func (h *Hist) AddN(v uint64, n int) {
+	h.N += uint64(n)
+	h.Sum += v * uint64(n)
+	h.Buckets[min(bits.Len64(v), HistBuckets-1)] += uint64(n)
+}
+
 // Merge adds the counts of o to h.
 func (h *Hist) Merge(o *Hist) {
 	h.N += o.N

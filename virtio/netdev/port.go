@@ -106,3 +106,12 @@ func (b Budget) within(w *Work, limit int) bool {
 	}
 	return b.Bytes <= 0 || w.Bytes < b.Bytes
 }
+
+// left is how many packets the budget leaves after w, limit bounding them too.
+func (b Budget) left(w *Work, limit int) int {
+	n := w.Packets + w.Dropped
+	if b.Packets != 0 {
+		limit = min(limit, b.Packets)
+	}
+	return limit - n
+}

@@ -18,10 +18,11 @@ type TX struct {
 	enabled bool
 	blocked bool // the port was full; no frame is taken until Writable
 
-	rules txRules
-	learn bool // the device steers, so that flows are noted
+	rules  txRules
+	learns bool // the device steers, so that flows are noted
 
 	chain    ring.Chain
+	burst    burst
 	view     frameView
 	whole    [1][]byte // a frame in one piece, as pieces
 	cut      cutTX
@@ -130,7 +131,10 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 // port is full.
 func (t *TX) take(now vtime.Time, b Budget) {
 	for b.within(&t.work, t.size) {
-		if !t.takeOne(now) {
+		if t.takeBatch(now, b) {
+			continue
+		}
+		if t.blocked || !t.takeOne(now) {
 			break
 		}
 	}
@@ -152,12 +156,27 @@ func (t *TX) takeOne(now vtime.Time) bool {
 		t.more = false
 		return false
 	}
+	return t.handle(now, c, 1)
+}
+
+// handle sends the frame of a chain or drops it, and reports whether the port
+// takes more. If not, the last n chains that were taken go back.
+func (t *TX) handle(now vtime.Time, c *ring.Chain, n uint16) bool {
 	if r := t.admit(c); r != DropNone {
 		t.reject(c.Head, r)
 		t.work.Dropped++
 		return true
 	}
-	return t.send(now, c)
+	if t.cut.limited && !t.cut.takesIt(&t.view.hdr) {
+		if t.sendCut(now, c) {
+			return true
+		}
+		t.q.Unget(n - 1)
+		return false
+	}
+	t.slots[c.Head].state = slotLater
+	done, r := t.port.Send(now, &t.view.hdr, t.view.iov, makeToken(t.gen, c.Head))
+	return t.sent(now, c.Head, c.Descs, done, r, n)
 }
 
 // admit decides whether the chain holds a frame that may be sent, and if so
@@ -181,18 +200,14 @@ func (t *TX) admit(c *ring.Chain) DropReason {
 	return t.rules.check(&t.view)
 }
 
-// send gives the frame in t.view to the port.
-func (t *TX) send(now vtime.Time, c *ring.Chain) bool {
-	if t.cut.limited && !t.cut.takesIt(&t.view.hdr) {
-		return t.sendCut(now, c)
-	}
-	s := &t.slots[c.Head]
-	s.state = slotLater
-	done, r := t.port.Send(now, &t.view.hdr, t.view.iov, makeToken(t.gen, c.Head))
+// sent does what the port's answer asks for with the frame in t.view, and reports
+// whether it took it. If not, the last n chains that were taken go back.
+func (t *TX) sent(now vtime.Time, head uint16, descs int, done vtime.Time, r SendResult, n uint16) bool {
+	s := &t.slots[head]
 	switch {
 	case r == Full:
 		s.state = slotFree
-		t.q.Unget(1)
+		t.q.Unget(n)
 		t.blocked = true
 		t.stats.FullStops++
 		return false
@@ -200,29 +215,39 @@ func (t *TX) send(now vtime.Time, c *ring.Chain) bool {
 		s.kickAt = t.took()
 	case done <= now && t.pend.n == 0 && !t.policy.Holding():
 		s.state = slotFree
-		t.push(c.Head, 0)
+		t.push(head, 0)
 		t.served(now, t.took())
 	default:
 		s.state, s.kickAt = slotSent, t.took()
-		t.pend.insert(max(done, now), c.Head)
+		t.pend.insert(max(done, now), head)
 	}
-	t.account(c)
+	t.account(descs)
 	return true
 }
 
-// account counts the frame in t.view as sent, and notes where its flow sends.
-func (t *TX) account(c *ring.Chain) {
-	t.stats.Descs += uint64(c.Descs)
-	t.work.Descs += c.Descs
+// account counts the frame in t.view, in some descriptors, as sent.
+func (t *TX) account(descs int) {
+	t.stats.Descs += uint64(descs)
+	t.work.Descs += descs
 	t.view.count(&t.stats, &t.work)
-	if t.learn && t.view.info.Layer >= frame.LayerIP {
+	t.learn()
+}
+
+// learn notes where the flow of the frame in t.view sends, if the device steers.
+func (t *TX) learn() {
+	if t.learns && t.view.info.Layer >= frame.LayerIP {
 		t.pair.dev.flows.learn(frame.FlowHash(t.view.front, &t.view.info), t.pair.index)
 	}
 }
 
 // Frame returns what the queue found in the frame that it gives to its port. It is
 // valid during the call of Send.
-func (t *TX) Frame() (info *frame.Info, bytes int) { return &t.view.info, t.view.len }
+func (t *TX) Frame() (info *frame.Info, bytes int) {
+	if t.view.unparsed {
+		t.view.parse(t.view.iov, t.view.len)
+	}
+	return &t.view.info, t.view.len
+}
 
 // Next returns when to Poll again without a kick: now if there may be frames
 // to take or a completion is due, the time of the next completion, or
@@ -266,7 +291,7 @@ func (t *TX) start(q *ring.Device) {
 	t.coal.start(d.Coalescing(DirTX))
 	t.mirror.on = d.acked.Has(virtio.FeatureDeviceStats)
 	t.reflect()
-	t.rules, t.learn = d.txRules(), len(d.pairs) > 1
+	t.rules, t.learns = d.txRules(), len(d.pairs) > 1
 	if len(t.slots) != t.size {
 		t.slots = make([]slot, t.size)
 		t.pend = newPending(t.size)

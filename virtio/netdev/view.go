@@ -22,6 +22,8 @@ type frameView struct {
 	info    frame.Info
 	payload int // TCP payload bytes
 
+	unparsed bool // it is not TCP, and nothing else is known: info and front are another's
+
 	scratch [frontLen]byte
 }
 
@@ -60,6 +62,7 @@ func cut(iov [][]byte, dst []byte) [][]byte {
 // the first piece has them all, as every driver known lays them out, else from
 // a copy.
 func (v *frameView) parse(iov [][]byte, n int) {
+	v.unparsed = false
 	v.iov, v.len, v.front = iov, n, iov[0]
 	if len(v.front) > n {
 		v.front = v.front[:n]
@@ -75,6 +78,11 @@ func (v *frameView) parse(iov [][]byte, n int) {
 			v.payload = v.info.PayloadLen() // without the padding of a short frame
 		}
 	}
+}
+
+// skip takes a frame of n bytes that is not TCP without a look at it.
+func (v *frameView) skip(iov [][]byte, n int) {
+	v.iov, v.len, v.payload, v.unparsed = iov, n, 0, true
 }
 
 // l3 is where the layer-3 packet starts.
@@ -107,7 +115,9 @@ func (v *frameView) count(s *Stats, w *Work) {
 		s.DataValid++
 	}
 	s.Segs += uint64(segs)
-	v.countTCP(s)
+	if !v.unparsed {
+		v.countTCP(s)
+	}
 	w.Packets++
 	w.Bytes += v.len
 	w.Payload += v.payload

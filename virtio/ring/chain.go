@@ -28,6 +28,13 @@ func (c *Chain) reset() {
 	c.OutLen, c.InLen, c.Descs, c.IndirectTables = 0, 0, 0, 0
 }
 
+// SetOut makes c the chain of one readable descriptor that a Batch has.
+func (c *Chain) SetOut(head uint16, buf []byte) {
+	c.Head, c.HasHead = head, true
+	c.Out, c.In = append(c.Out[:0], buf), c.In[:0]
+	c.OutLen, c.InLen, c.Descs, c.IndirectTables = uint32(len(buf)), 0, 1, 0
+}
+
 // walk reads the chain that starts at head into c.
 func (d *Device) walk(c *Chain, head uint16) Fault {
 	i, left := uint(head), len(d.desc)

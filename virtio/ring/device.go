@@ -258,6 +258,25 @@ func (d *Device) Push(head uint16, n uint32) {
 	d.used++
 }
 
+// PushAll is Push(head, 0) for each of the heads, in order.
+func (d *Device) PushAll(heads []uint16) {
+	if d.track != nil || d.dirty != nil {
+		for _, head := range heads {
+			d.Push(head, 0)
+		}
+		return
+	}
+	n := uint16(len(heads))
+	if n > d.out {
+		panic("ring: a chain pushed that was not taken")
+	}
+	for i, head := range heads {
+		shm.StorePair32(&d.usedRing[(d.used+uint16(i))&d.mask], uint32(head), 0)
+	}
+	d.used += n
+	d.out -= n
+}
+
 // Publish shows the staged elements to the driver, by one store of the used
 // index, or in a packed ring of the first element's flags, and returns their
 // number.
