@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/ring"
+	"github.com/vnetbench/vnetbench/virtio/shm"
 )
 
 // taken is a chain as a device handed it out.
@@ -62,36 +64,81 @@ func drainBatch(d *ring.Device, limit int, write bool) (all []taken) {
 	}
 }
 
+// batchDevice makes a device over the bytes of guest memory in in; the first byte
+// chooses features.
+func batchDevice(t *testing.T, in []byte) (b []byte, d *ring.Device) {
+	b = make([]byte, fuzzEnd)
+	flags := byte(0)
+	if len(in) > 1 {
+		flags = in[0]
+		copy(b, in[1:])
+	}
+	mem := memory(t, shm.Region{GPA: 0, Mem: b[:fuzzSplit:fuzzSplit]},
+		shm.Region{GPA: fuzzSplit, UVA: 1 << 40, Mem: b[fuzzSplit:]})
+	cfg := ring.Config{Size: fuzzSize, Desc: fuzzDesc, Avail: fuzzAvail, Used: fuzzUsed}
+	for i, f := range []virtio.Features{
+		virtio.FeatureIndirectDesc, virtio.FeatureEventIdx, virtio.FeatureInOrder, virtio.FeatureRingPacked,
+	} {
+		if flags>>i&1 != 0 {
+			cfg.Features |= f
+		}
+	}
+	if cfg.Packed() {
+		cfg.Base = 0x8000_8000 + uint32(flags>>4)*0x1_0001
+	}
+	d, err := ring.NewDevice(mem, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, d
+}
+
 // FuzzBatch takes its input for guest memory, as FuzzDevice does, and holds a
 // device that takes chains in batches against one that takes each alone: same
-// chains, same faults, same counts.
+// chains, same faults, same counts, and the same bytes when all are given back.
 func FuzzBatch(f *testing.F) {
 	f.Add([]byte{0, 0}, uint8(5), true)
-	seed := make([]byte, fuzzEnd)
+	split, packed := make([]byte, fuzzEnd), make([]byte, fuzzEnd)
 	for i := range 8 { // eight chains, of which one is writable and one has a successor
-		copy(seed[16*i:], []byte{0, byte(i + 2), 0, 0, 0, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0})
-		seed[fuzzAvail+4+2*i] = byte(i)
+		desc := []byte{0, byte(i + 2), 0, 0, 0, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0}
+		copy(split[16*i:], desc)
+		split[fuzzAvail+4+2*i] = byte(i)
+		desc[12], desc[14] = byte(i), 0x80
+		copy(packed[16*i:], desc)
 	}
-	seed[16*3+12], seed[16*6+12] = 2, 1
-	seed[fuzzAvail+2] = 8
-	for _, limit := range []uint8{0, 1, 3, 63} {
-		f.Add(append([]byte{0, 0}, seed...), limit, false)
-		f.Add(append([]byte{1, 0}, seed...), limit, true)
+	split[16*3+12], split[16*6+12] = 2, 1
+	packed[16*3+14], packed[16*6+14] = 0x82, 0x81
+	split[fuzzAvail+2] = 8
+	for i, limit := range []uint8{0, 1, 3, 63} {
+		f.Add(append([]byte{byte(i)}, split...), limit, false)
+		f.Add(append([]byte{byte(i) | 4}, split...), limit, true)
+		f.Add(append([]byte{byte(i) | 8}, packed...), limit, false)
 	}
 	f.Fuzz(func(t *testing.T, memory []byte, limit uint8, write bool) {
-		m1, one := fuzzDevice(t, memory)
-		m2, two := fuzzDevice(t, memory)
+		m1, one := batchDevice(t, memory)
+		m2, two := batchDevice(t, memory)
 		want, got := drainOne(one), drainBatch(two, 1+int(limit)%ring.BatchMax, write)
 		if len(want) != len(got) {
 			t.Fatalf("%d chains in batches, %d alone", len(got), len(want))
 		}
+		var heads []uint16
 		for i := range want {
 			if want[i] != got[i] {
 				t.Fatalf("chain %d: in a batch %+v, alone %+v", i, got[i], want[i])
 			}
+			if i < len(want)-1 { // the last is the end
+				heads = append(heads, want[i].head)
+			}
 		}
-		if one.InFlight() != two.InFlight() || one.NextAvail() != two.NextAvail() || !bytes.Equal(m1, m2) {
+		if one.InFlight() != two.InFlight() || one.NextAvail() != two.NextAvail() || one.Pending() != two.Pending() {
 			t.Fatal("the devices differ")
+		}
+		for _, h := range heads {
+			one.Push(h, 0)
+		}
+		two.PushAll(heads)
+		if one.Publish() != two.Publish() || !bytes.Equal(m1, m2) {
+			t.Fatal("the devices wrote different things")
 		}
 	})
 }
