@@ -26,6 +26,7 @@ type Loop struct {
 	slots   []slot
 	free    int32 // first free slot + 1; 0 if none
 	pending int
+	limit   vtime.Time // of the RunUntil that runs; 0 in a Step
 	stopped bool
 }
 
@@ -101,12 +102,30 @@ func (l *Loop) Alone() bool {
 	return !ok && !l.stopped
 }
 
+// Pass moves time to t, which is later than now, and returns true, if an event that
+// were set for t now would run next. What an actor would set for a later time as
+// the last thing that it does, it may then do at once instead.
+func (l *Loop) Pass(t vtime.Time) bool {
+	if t > l.limit || t == vtime.Never || !l.Alone() || !l.wheel.free(l, t) {
+		return false
+	}
+	l.now = t
+	l.Events++
+	return true
+}
+
 // Pending returns the number of events that wait.
 func (l *Loop) Pending() int { return l.pending }
 
 // Step runs the next event, moving time to it. It returns false if there is
 // none or the loop was stopped.
-func (l *Loop) Step() bool { return l.step(vtime.Never) }
+func (l *Loop) Step() bool {
+	outer := l.limit
+	l.limit = 0
+	ran := l.step(vtime.Never)
+	l.limit = outer
+	return ran
+}
 
 // step is Step for an event not after limit.
 func (l *Loop) step(limit vtime.Time) bool {
@@ -145,8 +164,11 @@ func (l *Loop) run(i int32) {
 // t unless Stop was called on the way. With vtime.Never it runs until no event
 // is left, and time stays at the last one.
 func (l *Loop) RunUntil(t vtime.Time) {
+	outer := l.limit
+	l.limit = t
 	for l.step(t) {
 	}
+	l.limit = outer
 	if !l.stopped && t != vtime.Never && t > l.now {
 		l.now = t
 	}

@@ -313,3 +313,80 @@ func BenchmarkSimLoop(b *testing.B) {
 	}
 	b.ReportMetric(float64(l.Events)/b.Elapsed().Seconds(), "events/s")
 }
+
+// passer is an actor whose events repeat at a distance. It sets the next one, or
+// passes to it at once if it may.
+type passer struct {
+	l     *sim.Loop
+	timer sim.Timer
+	every vtime.Time
+	pass  bool
+	got   *log
+	arg   uint64
+	count *int
+}
+
+func (p *passer) Run(now vtime.Time, _ uint64) {
+	for {
+		p.got.Run(now, p.arg)
+		next := now + p.every
+		if !p.pass || !p.l.Pass(next) {
+			p.timer.Set(next)
+			return
+		}
+		*p.count++
+		now = next
+	}
+}
+
+// An actor that passes to its next event sees what it would see if it set it.
+func TestPass(t *testing.T) {
+	run := func(pass bool, every []int64, until []int64) (got log, l *sim.Loop, passed int) {
+		l = new(sim.Loop)
+		for i, d := range every {
+			p := &passer{l: l, every: vtime.Time(d), pass: pass, got: &got, arg: uint64(i), count: &passed}
+			p.timer = l.NewTimer(p, 0)
+			p.timer.Set(p.every)
+		}
+		now := vtime.Time(0)
+		for _, d := range until {
+			now += vtime.Time(d)
+			l.RunUntil(now)
+		}
+		return got, l, passed
+	}
+	total := 0
+	rapid.Check(t, func(t *rapid.T) {
+		every := rapid.SliceOfN(rapid.Int64Range(50, 9000), 1, 5).Draw(t, "every")
+		until := rapid.SliceOfN(rapid.Int64Range(1, 30000), 1, 6).Draw(t, "until")
+		want, model, _ := run(false, every, until)
+		got, l, passed := run(true, every, until)
+		if d := gocmp.Diff(want.ran, got.ran); d != "" {
+			t.Fatalf("(-set +passed):\n%s", d)
+		}
+		if l.Now() != model.Now() || l.Events != model.Events || l.Next() != model.Next() {
+			t.Fatalf("%d events until %d, the next at %d; want %d, %d, %d", l.Events, l.Now(), l.Next(), model.Events, model.Now(), model.Next())
+		}
+		total += passed
+	})
+	if total == 0 {
+		t.Error("nothing ever passed")
+	}
+}
+
+// A step is one event, and a stopped loop passes to none.
+func TestPassOnlyWhileTheLoopRuns(t *testing.T) {
+	var l sim.Loop
+	var got log
+	n := 0
+	p := &passer{l: &l, every: 10, pass: true, got: &got, count: &n}
+	p.timer = l.NewTimer(p, 0)
+	p.timer.Set(10)
+	if !l.Step() || l.Now() != 10 || l.Events != 1 || l.Pass(11) {
+		t.Errorf("at %d after %d events", l.Now(), l.Events)
+	}
+	l.Stop()
+	if l.RunUntil(100); l.Now() != 10 {
+		t.Errorf("a stopped loop ran until %d", l.Now())
+	}
+}

@@ -23,7 +23,7 @@ type wheel struct {
 }
 
 const (
-	grainBits = 7 // of a bucket of level 0
+	grainBits = 9 // of a bucket of level 0
 	digitBits = 6
 	digitMask = 1<<digitBits - 1
 	levels    = (63-grainBits)/digitBits + 1
@@ -158,6 +158,27 @@ func (l *Loop) shift(i int32) (next int32) {
 	return b.head - 1
 }
 
+// first returns the first bucket in use, and the time at which it begins.
+func (w *wheel) first() (n uint16, start vtime.Time) {
+	level := bits.TrailingZeros16(w.levels)
+	digit := bits.TrailingZeros64(w.used[level])
+	shift := grainBits + digitBits*level
+	start = w.base>>(shift+digitBits)<<(shift+digitBits) | vtime.Time(digit)<<shift
+	return uint16(level<<digitBits | digit), start
+}
+
+// free reports whether it is certain that no event of the wheel is at t or before.
+func (w *wheel) free(l *Loop, t vtime.Time) bool {
+	if w.levels&1 != 0 {
+		return l.slots[w.buckets[bits.TrailingZeros64(w.used[0])].head-1].t > t
+	}
+	if w.levels == 0 {
+		return true
+	}
+	_, start := w.first()
+	return start > t
+}
+
 // descend moves base to the first bucket above level 0, unless that begins after
 // limit or there is none, and what is in it to where it belongs.
 func (l *Loop) descend(limit vtime.Time) bool {
@@ -165,15 +186,11 @@ func (l *Loop) descend(limit vtime.Time) bool {
 	if w.levels == 0 {
 		return false
 	}
-	level := bits.TrailingZeros16(w.levels)
-	digit := bits.TrailingZeros64(w.used[level])
-	shift := grainBits + digitBits*level
-	start := w.base>>(shift+digitBits)<<(shift+digitBits) | vtime.Time(digit)<<shift
+	n, start := w.first()
 	if start > limit {
 		return false
 	}
 	w.base = start
-	n := uint16(level<<digitBits | digit)
 	i := w.buckets[n].head
 	w.buckets[n] = bucket{}
 	w.clear(n)

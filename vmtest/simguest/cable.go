@@ -241,10 +241,18 @@ func (c *cable) Run(now vtime.Time, arg uint64) {
 	c.w.workers[pair].Arrive(now, a)
 }
 
-// arrivals gives the packets that arrive now to their receivers.
+// arrivals gives the packets that arrive now to their receivers, and those that
+// arrive later and before anything else happens.
 func (c *cable) arrivals(now vtime.Time) {
-	for c.arriving.n > 0 && c.arriving.peek().at <= now {
-		a := c.arriving.pop()
+	for c.arriving.n > 0 {
+		a := c.arriving.peek()
+		if a.at > now {
+			if c.peer != nil || !c.w.loop.Pass(a.at) {
+				break
+			}
+			now = a.at
+		}
+		c.arriving.pop()
 		e := c.ends[a.flow]
 		switch {
 		case a.seg.Seq == synSeq && a.seg.Len == 0:

@@ -68,7 +68,8 @@ func (p *processor) Run(now vtime.Time, _ uint64) {
 	p.w.cur = p
 	p.Step(now)
 	next := p.Next()
-	for next <= now && p.w.soft == nil && p.w.loop.Alone() {
+	for p.w.soft == nil && (next <= now && p.w.loop.Alone() || next > now && p.w.loop.Pass(next)) {
+		now = max(now, next)
 		p.Step(now)
 		next = p.Next()
 	}

@@ -131,7 +131,9 @@ func (k *Worker) Run(now vtime.Time, _ uint64) {
 		return
 	}
 	for k.serve(now) {
-		if k.free > now || !k.loop.Alone() {
+		if k.free > now && k.loop.Pass(k.free) {
+			now = k.free
+		} else if k.free > now || !k.loop.Alone() {
 			k.timer.Set(k.free)
 			return
 		}
