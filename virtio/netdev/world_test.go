@@ -21,6 +21,8 @@ type world struct {
 	top uint64
 	now vtime.Time
 
+	ring virtio.Features
+
 	dev  *netdev.Device
 	wire *wire
 	tx   []*guestQueue
@@ -51,6 +53,8 @@ type setup struct {
 	noTX bool
 	noRX bool
 	wire *wire
+	mem  int             // bytes of guest memory; 0 is memSize
+	ring virtio.Features // of the rings beside what was negotiated
 }
 
 func newWorld(t testing.TB, s setup) *world {
@@ -62,7 +66,10 @@ func newWorld(t testing.TB, s setup) *world {
 	if err := dev.SetFeatures(dev.Features() &^ s.off); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, raw: make([]byte, memSize), dev: dev, top: memBase, now: 1000}
+	if s.mem == 0 {
+		s.mem = memSize
+	}
+	w := &world{t: t, raw: make([]byte, s.mem), dev: dev, top: memBase, now: 1000, ring: s.ring}
 	if w.wire = s.wire; w.wire == nil {
 		w.wire = &wire{}
 	}
@@ -94,7 +101,7 @@ func newWorld(t testing.TB, s setup) *world {
 func (w *world) alloc(n int) uint64 {
 	at := (w.top + 63) &^ 63
 	w.top = at + uint64(n)
-	if w.top > memBase+memSize {
+	if w.top > memBase+uint64(len(w.raw)) {
 		w.t.Fatal("guest memory used up")
 	}
 	return at
@@ -103,12 +110,11 @@ func (w *world) alloc(n int) uint64 {
 func (w *world) bytes(gpa uint64, n int) []byte { return w.raw[gpa-memBase:][:n:n] }
 
 func (w *world) newQueue(size uint16) *guestQueue {
-	need := ring.BytesNeeded(size)
-	q := &guestQueue{cfg: ring.Config{
-		Size: size, Features: w.dev.Acked(),
-		Desc: w.alloc(int(need.Desc)), Avail: w.alloc(int(need.Avail)), Used: w.alloc(int(need.Used)),
-		IndirectBase: w.alloc(int(ring.IndirectBytes(size, 0))),
-	}, bufs: map[uint32]ring.Buf{}}
+	cfg := ring.Config{Size: size, Features: w.dev.Acked() | w.ring}
+	need := cfg.BytesNeeded()
+	cfg.Desc, cfg.Avail, cfg.Used = w.alloc(int(need.Desc)), w.alloc(int(need.Avail)), w.alloc(int(need.Used))
+	cfg.IndirectBase, cfg.Base = w.alloc(int(ring.IndirectBytes(size, 0))), ring.StartBase(cfg.Features)
+	q := &guestQueue{cfg: cfg, bufs: map[uint32]ring.Buf{}}
 	var err error
 	if q.Driver, err = ring.NewDriver(w.mem, q.cfg); err != nil {
 		w.t.Fatal(err)
