@@ -61,7 +61,7 @@ func (w *world) round(out []ring.Buf, batch int) int {
 }
 
 func BenchmarkRing(b *testing.B) {
-	for _, f := range []virtio.Features{0, eventIdx} {
+	for _, f := range []virtio.Features{0, eventIdx, inOrder, packed, packed | eventIdx, packed | inOrder} {
 		for _, batch := range []int{1, 32} {
 			b.Run(fmt.Sprintf("%v/batch=%d", f, batch), func(b *testing.B) { benchmark(b, f, 1, batch) })
 		}
@@ -69,7 +69,7 @@ func BenchmarkRing(b *testing.B) {
 }
 
 func BenchmarkRingDescs(b *testing.B) {
-	for _, f := range []virtio.Features{eventIdx, eventIdx | indirect} {
+	for _, f := range []virtio.Features{eventIdx, eventIdx | indirect, packed, packed | indirect} {
 		b.Run(fmt.Sprintf("%v/descs=3", f), func(b *testing.B) { benchmark(b, f, 3, 32) })
 	}
 }

@@ -4,17 +4,16 @@ import "github.com/vnetbench/vnetbench/virtio/shm"
 
 // packedDriver is where a Driver is in a packed ring.
 type packedDriver struct {
-	next spot // where the next descriptor goes
-	used spot // where the next used element comes
+	next  spot // where the next descriptor goes
+	shown spot // next at the last Publish
+	used  spot // where the next used element comes
 
 	// The flags of the first chain added since Publish are written by it; what
 	// follows lies behind, where the device does not look before.
-	first     spot
 	firstWord uint64
-	since     uint32 // descriptors added since NeedKick was asked
-
+	added     uint32 // descriptors from shown to next
+	since     uint32 // descriptors published since NeedKick was asked
 	event     uint32 // the driver's event structure as last written
-	published bool   // nothing added since
 }
 
 // initPacked writes the ring's bytes: no descriptor is available or used.
@@ -28,7 +27,7 @@ func (q *Driver) initPacked() {
 		}
 		shm.StorePair64(&q.ring[i], 0, flags)
 	}
-	p.published = true
+	p.shown = p.next
 	q.storeEvent(eventEnable)
 	shm.Store32(q.deviceEvent, 0)
 }
@@ -75,21 +74,23 @@ func (q *Driver) putPacked(addr, w, flags uint64, more bool) {
 	}
 	w |= flags<<flagShift | p.next.availFlags()
 	d := &q.ring[p.next.off]
-	if p.published {
-		p.first, p.firstWord, p.published = p.next, w, false
+	if p.added == 0 {
+		p.firstWord = w
 		shm.Store64(&d[0], addr)
 	} else {
 		shm.StorePair64(d, addr, w)
 	}
 	p.next = p.next.on(1, q.size)
-	p.since++
+	p.added++
 }
 
 // publishPacked shows what was added by the flags of the first descriptor.
 func (q *Driver) publishPacked() {
 	p := &q.pk
-	shm.Store64(&q.ring[p.first.off][1], p.firstWord)
-	p.published = true
+	shm.Store64(&q.ring[p.shown.off][1], p.firstWord)
+	p.shown = p.next
+	p.since += p.added
+	p.added = 0
 	q.force = q.force || p.since > uint32(q.size)
 }
 
@@ -143,6 +144,6 @@ func (q *Driver) needKickPacked() bool {
 	p := &q.pk
 	n, force := uint16(min(p.since, uint32(q.size))), q.force
 	p.since, q.force = 0, false
-	need, _ := wants(shm.Load32(q.deviceEvent), q.eventIdx, p.next, n, q.size)
+	need, _ := wants(shm.Load32(q.deviceEvent), q.eventIdx, p.shown, n, q.size)
 	return need || force
 }

@@ -137,7 +137,7 @@ func (w *world) usedEventNow() uint16 {
 func TestEnableCallsDelayed(t *testing.T) {
 	for _, base := range []uint16{0, 65530} {
 		for n := range 65 {
-			w := newWorldAt(t, 64, eventIdx, base)
+			w := newWorldAt(t, 64, eventIdx, uint32(base))
 			w.drv.DisableCalls()
 			w.add(n)
 			if w.drv.EnableCallsDelayed() {

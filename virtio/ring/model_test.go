@@ -20,13 +20,17 @@ type job struct {
 	out, in int    // bytes
 	slots   int    // descriptors of the ring that it takes
 	head    uint16 // once taken
-	n       int    // bytes written by the device, once pushed
+	seq     int    // likewise: when
+	pushed  bool   // the device has given it back, although the driver need not see it yet
 }
+
+// gone stands for a chain that was taken after others and given back before them.
+var gone = job{pushed: true}
 
 // machine drives both sides of a ring and a model of what they owe each other.
 type machine struct {
 	*world
-	event, indirect bool
+	event, indirect, packed, inOrder bool
 
 	added  []*job // Add, not yet Publish
 	avail  []*job // published, not yet taken
@@ -39,22 +43,82 @@ type machine struct {
 
 	devAsleep bool // the device waits for a kick
 	drvAsleep bool // the driver waits for a call
-	threshold int  // used elements that the driver lets pass before it wants one
-	unasked   int  // chains published since NeedKick
+	threshold int  // units used that the driver lets pass before it wants one
+	unasked   int  // units published since NeedKick
 	fresh     int  // of these, since the device fell asleep
-	uncalled  int  // elements published since NeedCall
+	uncalled  int  // units published since NeedCall
 	first     bool // no call was evaluated since the start
+	seq       int  // chains taken
 
-	kicked, called uint16 // indices at the last NeedKick and NeedCall
+	// Units count what the sides tell each other by: chains, or in a packed ring
+	// descriptors. Positions of the last NeedKick and NeedCall, as an index of the
+	// split ring or as off | wrap<<15.
+	kicked, called uint16
+}
+
+// units is what a number of chains counts.
+func (m *machine) units(jobs []*job) (n int) {
+	for _, j := range jobs {
+		switch {
+		case j == &gone:
+		case m.packed:
+			n += j.slots
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// on is the position n units after p.
+func (m *machine) on(p uint16, n int) uint16 {
+	if !m.packed {
+		return p + uint16(n)
+	}
+	for ; n > 0; n-- {
+		if p++; p&0x7fff == m.cfg.Size {
+			p = (p - m.cfg.Size) ^ 0x8000
+		}
+	}
+	return p
+}
+
+// passes reports whether one of the n positions from p on is event.
+func (m *machine) passes(event, p uint16, n int) bool {
+	for ; n > 0; n-- {
+		if p == event {
+			return true
+		}
+		p = m.on(p, 1)
+	}
+	return false
+}
+
+// wish is what an event structure of a packed ring says: whether it asks at all,
+// and at which position if it names one.
+func (m *machine) wish(gpa uint64) (asks, at bool, event uint16) {
+	b := m.b[gpa-memBase:]
+	flags := le.Uint16(b[2:])
+	return flags != 1, flags == 2, le.Uint16(b)
 }
 
 func newMachine(t *rapid.T, f virtio.Features) *machine {
+	packed := f.Has(virtio.FeatureRingPacked)
 	size := uint16(1) << rapid.IntRange(0, 8).Draw(t, "log size")
-	base := rapid.SampledFrom([]uint16{0, 1, 32767, 65279, 65500, 65535}).Draw(t, "base")
+	base := uint32(rapid.SampledFrom([]uint16{0, 1, 32767, 65279, 65500, 65535}).Draw(t, "base"))
+	if packed {
+		size = rapid.Uint16Range(1, 300).Draw(t, "size")
+		base = uint32(rapid.Uint16Range(0, size-1).Draw(t, "position") | rapid.SampledFrom([]uint16{0, 0x8000}).Draw(t, "wrap"))
+		base |= base << 16
+	}
 	m := &machine{
 		world: newWorldAt(t, size, f, base),
-		event: f.Has(eventIdx), indirect: f.Has(indirect),
-		free: int(size), first: true, kicked: base, called: base,
+		event: f.Has(eventIdx), indirect: f.Has(indirect), packed: packed, inOrder: f.Has(virtio.FeatureInOrder),
+		free: int(size), first: true, kicked: uint16(base), called: uint16(base),
+	}
+	if rapid.Bool().Draw(t, "inflight") {
+		m.cfg.Inflight = make([]byte, ring.InflightBytes(size, f))
+		m.restart()
 	}
 	for i := range 512 {
 		m.chunks = append(m.chunks, i)
@@ -117,20 +181,9 @@ func (m *machine) addOne(t *rapid.T) bool {
 
 func (m *machine) PublishAvail(*rapid.T) {
 	m.drv.Publish()
-	m.unasked += len(m.added)
-	m.fresh += len(m.added)
+	m.unasked += m.units(m.added)
+	m.fresh += m.units(m.added)
 	m.avail, m.added = append(m.avail, m.added...), nil
-}
-
-// passes reports whether a step from old to new passes event: whether the entry
-// with that index is one of those from old on and before new.
-func passes(event, old, new uint16) bool {
-	for i := old; i != new; i++ {
-		if i == event {
-			return true
-		}
-	}
-	return false
 }
 
 // Kick asks whether a kick is needed: a device that sleeps must get one.
@@ -139,15 +192,20 @@ func (m *machine) Kick(t *rapid.T) {
 	if m.devAsleep && m.fresh > 0 && !need {
 		t.Fatalf("%d chains and no kick for a device that sleeps", m.fresh)
 	}
-	idx := m.kicked + uint16(m.unasked)
-	want := m.usedFlags() == 0
-	if m.event {
-		want = passes(m.availEvent(), m.kicked, idx)
+	var want bool
+	switch {
+	case m.packed:
+		asks, at, event := m.wish(usedAt)
+		want = asks && (!at || m.passes(event, m.kicked, m.unasked))
+	case m.event:
+		want = m.passes(m.availEvent(), m.kicked, m.unasked)
+	default:
+		want = m.usedFlags() == 0
 	}
-	if need != want {
-		t.Fatalf("NeedKick %v from %d to %d, event %d", need, m.kicked, idx, m.availEvent())
+	if need != want && m.unasked <= int(m.cfg.Size) {
+		t.Fatalf("NeedKick %v from %d on, %d units", need, m.kicked, m.unasked)
 	}
-	m.kicked = idx
+	m.kicked = m.on(m.kicked, m.unasked)
 	m.devAsleep = m.devAsleep && !need
 	m.unasked, m.fresh = 0, 0
 }
@@ -169,7 +227,8 @@ func (m *machine) Take(t *rapid.T) {
 // checkChain compares the chain just taken with what was added, and answers in
 // its writable buffers.
 func (m *machine) checkChain(t *rapid.T, j *job) {
-	j.head = m.c.Head
+	j.head, j.seq = m.c.Head, m.seq
+	m.seq++
 	out := bytes.Join(m.c.Out, nil)
 	if len(out) != j.out || int(m.c.OutLen) != j.out || int(m.c.InLen) != j.in {
 		t.Fatalf("chain %d: %+v", j.token, m.c)
@@ -193,7 +252,7 @@ func (m *machine) checkChain(t *rapid.T, j *job) {
 
 func (m *machine) Unget(t *rapid.T) {
 	n := 0
-	for n < len(m.taken) && m.taken[len(m.taken)-1-n].n >= 0 {
+	for n < len(m.taken) && !m.taken[len(m.taken)-1-n].pushed {
 		n++
 	}
 	n = rapid.IntRange(0, n).Draw(t, "back")
@@ -204,24 +263,29 @@ func (m *machine) Unget(t *rapid.T) {
 	m.devAsleep = m.devAsleep && n == 0 // it is awake if it does that
 }
 
-// Push gives chains back in any order.
+// Push gives chains back in any order. With IN_ORDER the driver sees them in the
+// order in which they were taken.
 func (m *machine) Push(t *rapid.T) {
 	for range rapid.IntRange(0, int(m.cfg.Size)).Draw(t, "chains") {
 		if m.dev.InFlight() == 0 {
 			return
 		}
 		at := rapid.IntRange(0, len(m.taken)-1).Draw(t, "which")
-		for m.taken[at].n < 0 { // pushed already
+		for m.taken[at].pushed {
 			at = (at + 1) % len(m.taken)
 		}
-		j := *m.taken[at]
-		m.taken[at] = &job{n: -1}
-		j.n = j.in
+		j := m.taken[at]
+		j.pushed = true
 		m.dev.Push(j.head, uint32(j.in))
-		m.staged = append(m.staged, &j)
-	}
-	for len(m.taken) > 0 && m.taken[0].n < 0 {
-		m.taken = m.taken[1:]
+		if !m.inOrder {
+			m.staged, m.taken[at] = append(m.staged, j), &gone
+		}
+		for len(m.taken) > 0 && m.taken[0].pushed {
+			if m.inOrder {
+				m.staged = append(m.staged, m.taken[0])
+			}
+			m.taken = m.taken[1:]
+		}
 	}
 }
 
@@ -229,7 +293,7 @@ func (m *machine) PublishUsed(t *rapid.T) {
 	if n := m.dev.Publish(); int(n) != len(m.staged) {
 		t.Fatalf("%d published, %d staged", n, len(m.staged))
 	}
-	m.uncalled += len(m.staged)
+	m.uncalled += m.units(m.staged)
 	m.used, m.staged = append(m.used, m.staged...), nil
 }
 
@@ -242,18 +306,23 @@ func (m *machine) Call(t *rapid.T) {
 		t.Fatalf("%v with %d elements published", why, m.uncalled)
 	case m.uncalled > 0 && m.first != (why == ring.CallFirst):
 		t.Fatalf("%v, first %v", why, m.first)
-	case m.drvAsleep && m.uncalled > 0 && len(m.used) > m.threshold && !need:
-		t.Fatalf("no call (%v) for a driver that sleeps until more than %d of %d", why, m.threshold, len(m.used))
+	case m.drvAsleep && m.uncalled > 0 && m.units(m.used) > m.threshold && !need:
+		t.Fatalf("no call (%v) for a driver that sleeps until more than %d of %d", why, m.threshold, m.units(m.used))
 	}
-	idx := m.called + uint16(m.uncalled)
-	want := m.uncalled > 0 && !m.drv.CallsDisabled()
-	if m.event {
-		want = passes(m.usedEventNow(), m.called, idx)
+	var want bool
+	switch {
+	case m.packed:
+		asks, at, event := m.wish(availAt)
+		want = m.uncalled > 0 && asks && (!at || m.passes(event, m.called, m.uncalled))
+	case m.event:
+		want = m.passes(m.usedEventNow(), m.called, m.uncalled)
+	default:
+		want = m.uncalled > 0 && !m.drv.CallsDisabled()
 	}
 	if want = want || why == ring.CallFirst; need != want {
-		t.Fatalf("NeedCall %v (%v) from %d to %d, event %d", need, why, m.called, idx, m.usedEventNow())
+		t.Fatalf("NeedCall %v (%v) from %d on, %d units", need, why, m.called, m.uncalled)
 	}
-	m.called = idx
+	m.called = m.on(m.called, m.uncalled)
 	m.first = m.first && m.uncalled == 0
 	m.drvAsleep = m.drvAsleep && !need
 	m.uncalled = 0
@@ -273,8 +342,8 @@ func (m *machine) Reap(t *rapid.T) {
 		}
 		m.drvAsleep = false // it is awake if it reaps
 		j := m.used[0]
-		if token != j.token || int(n) != j.n {
-			t.Fatalf("reaped %d with %d bytes, want %d with %d", token, n, j.token, j.n)
+		if token != j.token || int(n) != j.in {
+			t.Fatalf("reaped %d with %d bytes, want %d with %d", token, n, j.token, j.in)
 		}
 		for i, v := range m.data(j.chunk*chunk+j.out, j.in) {
 			if v != pattern(j.token, i, 1) {
@@ -307,16 +376,16 @@ func (m *machine) DriverSleeps(t *rapid.T) {
 }
 
 func (m *machine) DriverSleepsDelayed(t *rapid.T) {
-	outstanding := len(m.added) + len(m.avail) + int(m.dev.InFlight()) + len(m.staged) + len(m.used)
+	outstanding := m.units(m.added) + m.units(m.avail) + m.units(m.taken) + m.units(m.staged) + m.units(m.used)
 	pending := m.drv.EnableCallsDelayed()
 	m.threshold = outstanding * 3 / 4
-	if pending != (len(m.used) > m.threshold) {
-		t.Fatalf("EnableCallsDelayed %v: %d of %d used", pending, len(m.used), outstanding)
+	if want := m.units(m.used) > m.threshold || m.packed && len(m.used) > 0; pending != want {
+		t.Fatalf("EnableCallsDelayed %v: %d of %d used", pending, m.units(m.used), outstanding)
 	}
 	if !m.event {
 		// Without EVENT_IDX the wish is for the next element; what is used already
 		// has no call to come.
-		m.threshold = len(m.used)
+		m.threshold = m.units(m.used)
 	}
 	m.drvAsleep = !pending
 }
@@ -328,16 +397,44 @@ func (m *machine) DriverWorks(*rapid.T) {
 
 // Restart puts a new device on the ring, which nothing of the old one is out of.
 func (m *machine) Restart(t *rapid.T) {
-	if m.dev.InFlight() > 0 || len(m.staged) > 0 {
+	if m.dev.InFlight() > 0 || len(m.staged) > 0 || m.dev.Pending() != uint16(len(m.avail)) {
 		return
 	}
 	m.cfg.Base, m.cfg.BaseFromUsed = m.dev.Base(), rapid.Bool().Draw(t, "from used")
+	m.dev.Close()
+	m.replace(t, m.dev.Base())
+}
+
+// Die puts a new device on the ring in the middle of all, which finds the chains
+// that the old one had in the record.
+func (m *machine) Die(t *rapid.T) {
+	if m.cfg.Inflight == nil {
+		return
+	}
+	base := m.dev.Base() // m.cfg.Base is what the front-end last knew
+	again := slices.DeleteFunc(append(slices.Clone(m.taken), m.staged...), func(j *job) bool { return j == &gone })
+	slices.SortFunc(again, func(a, b *job) int { return a.seq - b.seq })
+	for _, j := range again {
+		j.pushed = false
+	}
+	m.avail = append(again, m.avail...)
+	m.taken, m.staged = nil, nil
+	m.replace(t, base)
+}
+
+func (m *machine) replace(t *rapid.T, base uint32) {
 	used := m.dev.UsedIdx()
 	m.restart()
-	if m.dev.UsedIdx() != used || m.dev.Base() != m.cfg.Base {
-		t.Fatalf("restarted at %d, %d", m.dev.NextAvail(), m.dev.UsedIdx())
+	if m.packed {
+		used = 0
 	}
-	m.taken, m.first, m.uncalled, m.called, m.devAsleep = nil, true, 0, used, false
+	if m.dev.UsedIdx() != used || m.dev.Base()>>16 != base>>16 {
+		t.Fatalf("restarted at %#x with %d used, want %#x", m.dev.Base(), m.dev.UsedIdx(), base)
+	}
+	m.first, m.uncalled, m.called, m.devAsleep = true, 0, used, false
+	if m.packed {
+		m.called = uint16(base >> 16)
+	}
 	// Calls that the old device owed are not to come; the vhost side raises one.
 	m.drvAsleep = false
 }
@@ -374,7 +471,7 @@ func (m *machine) Cycle(t *rapid.T) {
 // queues of a model: chains arrive in order with their bytes, come back in the
 // order they were pushed with the answer, and nobody sleeps over work.
 func TestDriverDeviceModel(t *testing.T) {
-	for _, f := range []virtio.Features{0, indirect, eventIdx, indirect | eventIdx} {
+	for _, f := range combinations(indirect, eventIdx, inOrder, packed) {
 		t.Run(f.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				t.Repeat(rapid.StateMachineActions(newMachine(t, f)))

@@ -59,7 +59,7 @@ func TestNeedCallEventIdx(t *testing.T) {
 		{65534, 2, 1, true}, {10, 4, 32768, false}, {10, 4, -32768, false},
 	}
 	for _, tc := range tests {
-		w := newWorldAt(t, 8, eventIdx, tc.base-1)
+		w := newWorldAt(t, 8, eventIdx, uint32(tc.base-1))
 		w.add(1)
 		w.serve(1)
 		w.wantCall(true, ring.CallFirst)

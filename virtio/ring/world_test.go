@@ -20,7 +20,23 @@ const (
 const (
 	indirect = virtio.FeatureIndirectDesc
 	eventIdx = virtio.FeatureEventIdx
+	inOrder  = virtio.FeatureInOrder
+	packed   = virtio.FeatureRingPacked
 )
+
+// combinations returns every set of the features.
+func combinations(f ...virtio.Features) (all []virtio.Features) {
+	for i := range 1 << len(f) {
+		var set virtio.Features
+		for k := range f {
+			if i>>k&1 != 0 {
+				set |= f[k]
+			}
+		}
+		all = append(all, set)
+	}
+	return all
+}
 
 // tb is what the world needs of testing.TB; a *rapid.T has it too.
 type tb interface {
@@ -43,17 +59,17 @@ type world struct {
 
 func newWorld(t tb, size uint16, f virtio.Features) *world {
 	t.Helper()
-	return newWorldAt(t, size, f, 0)
+	return newWorldAt(t, size, f, ring.StartBase(f))
 }
 
 // newWorldAt starts the ring at index base.
-func newWorldAt(t tb, size uint16, f virtio.Features, base uint16) *world {
+func newWorldAt(t tb, size uint16, f virtio.Features, base uint32) *world {
 	t.Helper()
 	w := &world{t: t, b: make([]byte, memSize)}
 	w.mem = memory(t, shm.Region{GPA: memBase, UVA: 0x7f0000000000, Mem: w.b})
 	w.cfg = ring.Config{
 		Size: size, Desc: descAt, Avail: availAt, Used: usedAt,
-		Features: f | virtio.FeatureVersion1, Base: uint32(base), IndirectBase: tablesAt,
+		Features: f | virtio.FeatureVersion1, Base: base, IndirectBase: tablesAt,
 	}
 	var err error
 	if w.drv, err = ring.NewDriver(w.mem, w.cfg); err != nil {
