@@ -136,7 +136,29 @@ func (p *Plan) Set(settings []Setting) error {
 	if narrowed && !asked {
 		p.dropRemedied()
 	}
+	p.fitTopology()
 	return nil
+}
+
+// fitTopology leaves out what TopologyVeth has not: releases of skbs, queue pairs,
+// and CPUs but one, unless the command line asks for them.
+func (p *Plan) fitTopology() {
+	if p.Base.Topology != TopologyVeth {
+		return
+	}
+	for _, key := range []string{"vcpus", "queue_pairs"} {
+		if !p.fixed[key] {
+			p.spanAxis(key, []string{"1"})
+			p.fixed[key] = true
+		}
+	}
+	if p.fixed["release"] {
+		return
+	}
+	for i := range p.Variants {
+		p.Variants[i].Release = ""
+	}
+	p.Variants = dedup(p.Variants)
 }
 
 // splitList splits a list at its commas, but not inside a policy's k=v,k=v.
@@ -305,6 +327,7 @@ func (p *Plan) Fit(g Guest) {
 	if g.Name() != "uml" {
 		p.fitTime()
 	}
+	p.fitTopology()
 }
 
 // common returns what is in both lists, in the order of the first.

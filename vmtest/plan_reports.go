@@ -23,10 +23,12 @@ func tsoLeftover() Plan {
 		name string
 		set  []Setting
 	}{
-		{"big", []Setting{{"mtu", "4168"}, {"mss", "4096"}, {"gso_max_size", "181000"}, {"pacing", "85.7MB/s"}, {"link.delay", "480us"}}},
-		{"mss1428", []Setting{{"pacing", "50MB/s"}, {"link.delay", "1390us"}}},
+		{"big", []Setting{{"mtu", "4168"}, {"mss", "4096"}, {"gso_max_size", "181000"}, {"pacing", "85.7MB/s"}, {"link.delay", "480us"},
+			{"router.rev", "netem:delay=1ms,limit=100000"}}},
+		{"mss1428", []Setting{{"pacing", "50MB/s"}, {"link.delay", "1390us"}, {"router.rev", "netem:delay=2800us,limit=100000"}}},
 		{"200flows", []Setting{{"mtu", "4168"}, {"mss", "4096"}, {"gso_max_size", "181000"}, {"pacing", "62.5MB/s"}, {"flows", "200"},
-			{"vcpus", "8"}, {"queue_pairs", "8"}, {"link.rate", "100G"}, {"link.delay", "480us"}, {"duration", "50ms"}}},
+			{"vcpus", "8"}, {"queue_pairs", "8"}, {"link.rate", "100G"}, {"link.delay", "480us"}, {"duration", "50ms"},
+			{"router.rev", "netem:delay=1ms,limit=100000"}}},
 	}
 	for _, c := range cases {
 		p.Variants = append(p.Variants,

@@ -55,7 +55,8 @@ type Run struct {
 	Sizes         []SizeRun          `json:"sizes"`           // flow 0's packets as they left, from the start of the measured time; the first 4096
 	Series        []Sample           `json:"series"`
 	Warnings      []string           `json:"warnings"`
-	TraceHash     *string            `json:"trace_hash"` // null for a guest in real time
+	TraceHash     *string            `json:"trace_hash"`     // null for a guest in real time
+	ClockPhase    *int               `json:"clock_phase_ns"` // of a real kernel in virtual time: by how much its time was past the step of its clock at which the programs start; else null
 }
 
 // Points at which packets are counted.
@@ -63,6 +64,14 @@ const (
 	MeasuredAtDevice = "device" // by the device's own counters
 	MeasuredAtGuest  = "guest"  // where they leave the sender: the topology has no device
 )
+
+// MeasuredAtOf is where the packets of a scenario are counted.
+func MeasuredAtOf(s *Scenario) string {
+	if s.Topology == TopologyVeth {
+		return MeasuredAtGuest
+	}
+	return MeasuredAtDevice
+}
 
 // Totals are the sums over the queues and flows of a run. kicks and tx_calls
 // are those of the transmit queues, rx_calls those of the receive queues; the

@@ -1,6 +1,7 @@
 package vmtest
 
 import (
+	"fmt"
 	"maps"
 	"time"
 )
@@ -224,6 +225,35 @@ func (s *Scenario) CPUs() int {
 		return s.VCPUs
 	}
 	return max(s.Flows, s.QueuePairs)
+}
+
+// bigTCPMTU is the MTU of the links behind the sender's with TopologyVeth where
+// packets are longer than 64 KB: with the sender's own MTU there, a router drops
+// them.
+const bigTCPMTU = 9000
+
+// FarMTU is the MTU of the receiver's device: Receiver.MTU, or the sender's; with
+// TopologyVeth and packets of more than 64 KB at least 9000, the router's too.
+func (s *Scenario) FarMTU() int {
+	switch {
+	case s.Receiver.MTU > 0:
+		return s.Receiver.MTU
+	case s.Topology == TopologyVeth && s.GSOMaxSize > 65536:
+		return max(s.MTU, bigTCPMTU)
+	}
+	return s.MTU
+}
+
+// firstRmem is the most that the receive buffer of TopologyVeth begins with: what
+// tcp_rmem[1] is when a machine has memory enough.
+const firstRmem = 6 << 20
+
+// VethRmem is tcp_rmem of the namespaces of TopologyVeth, where no sysctl of the
+// scenario sets it: the buffer is from the start as large as it may become, as far
+// as 6 MiB.
+func (s *Scenario) VethRmem() string {
+	most := s.Receiver.Rmem
+	return fmt.Sprintf("4096 %d %d", min(most, firstRmem), most)
 }
 
 // Flow returns what holds for flow i: the scenario's values with those of

@@ -113,7 +113,9 @@ func (c *compareCmd) plan() ([]vmtest.PlannedRun, error) {
 		return nil, err
 	}
 	for i := range runs {
-		runs[i].Scenario.Trace.At = "host"
+		if runs[i].Scenario.Trace.At = "host"; runs[i].Scenario.Topology == vmtest.TopologyVeth {
+			runs[i].Scenario.Trace.At = "qdisc"
+		}
 		if err := umlguest.New(umlguest.Config{}).Check(runs[i].Scenario); err != nil {
 			return nil, err
 		}
@@ -175,7 +177,7 @@ func bestModel(ctx context.Context, s vmtest.Scenario, real sidebyside.Side) (be
 	for _, f := range real.Run.Flows {
 		queues = append(queues, f.Queue)
 	}
-	m := umlguest.Model(s, queues)
+	m := umlguest.Model(s, queues, real.Run.ClockPhase)
 	phases := 0
 	for i := range m.Flows {
 		if m.Flow(i).CC == "bbr" {

@@ -17,6 +17,9 @@ func kernelConfig(s *vmtest.Scenario) (tcp.Config, error) {
 	if err != nil {
 		return tcp.Config{}, fmt.Errorf("kernel: %w; the nearest is %q", err, vmtest.Nearest(s.Kernel, tcp.Releases()))
 	}
+	if s.Topology == vmtest.TopologyVeth {
+		_ = k.Sysctl.Set("tcp_rmem", s.VethRmem()) // three numbers
+	}
 	for name, v := range s.TCP {
 		if err := k.Switches.Set(name, v); err != nil {
 			return tcp.Config{}, fmt.Errorf("tcp.%s: %w", name, err)
@@ -42,11 +45,12 @@ func kernelConfig(s *vmtest.Scenario) (tcp.Config, error) {
 // peerMSS is the MSS option that the receiver sends: what its own MTU has room
 // for, without regard to timestamps.
 func peerMSS(s *vmtest.Scenario) int {
-	if s.Receiver.MTU == 0 {
+	far := s.FarMTU()
+	if s.Receiver.MTU == 0 && far == s.MTU {
 		return s.EffectiveMSS() + 12
 	}
 	t := *s
-	t.MTU, t.MSS = s.Receiver.MTU, 0
+	t.MTU, t.MSS = far, 0
 	return t.EffectiveMSS() + 12
 }
 

@@ -26,7 +26,6 @@ func (x *Experiment) Complete(s vmtest.Scenario) vmtest.Scenario {
 	}
 	if x.Topology == TopologyVeth && s.NIC.TSOMaxSize < s.GSOMaxSize {
 		s.NIC.TSOMaxSize = s.GSOMaxSize // a veth has no limit of its own below it
-		s.Receiver.MTU = bigTCPMTU
 	}
 	for len(s.PerFlow) < len(x.Flows) {
 		s.PerFlow = append(s.PerFlow, vmtest.FlowConfig{CPU: -1, Queue: -1})
@@ -71,10 +70,6 @@ var clockPhase = map[string]int{"6.1": 128, "6.12": 47}
 // what most of the open traces have. With another of the 256 values a trace differs
 // within its first packets, so that a comparison can find it.
 var extPhase = map[string]int{"6.1": 56, "6.12": 181}
-
-// bigTCPMTU is the MTU of the links behind the sender's where packets are longer
-// than 64 KB: with the sender's own MTU there, a router drops them.
-const bigTCPMTU = 9000
 
 // text writes the discipline as the key qdisc reads it.
 func (q *Qdisc) text() string {

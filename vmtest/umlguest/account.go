@@ -25,6 +25,9 @@ type snapshot struct {
 func (s *snapshot) rings() host.Rings { return host.Rings{RX: s.rx, TX: s.tx, Ctrl: s.ctrl} }
 
 func (w *world) snapshot(now vtime.Time) snapshot {
+	if w.s.Topology == vmtest.TopologyVeth {
+		return w.capture.snapshot(now)
+	}
 	s := snapshot{at: now, ctrl: w.sender.dev.dev.Ctrl().Snapshot()}
 	for i, k := range w.sender.dev.workers {
 		p := w.sender.dev.dev.Pair(i)
@@ -55,18 +58,24 @@ func (w *world) outcome(k Kernel) *vmtest.Run {
 	t, _ := vcpu.TableByName(w.s.GuestCPU)
 	exit, irq := float64(t.Picos(vcpu.OpKick))/1000, float64(t.Picos(vcpu.OpIRQ))/1000
 	r := &vmtest.Run{
-		Kernel: w.s.Kernel, KernelVersion: k.Version, Release: w.s.Release, Remedies: w.s.Remedies,
+		MeasuredAt: vmtest.MeasuredAtOf(&w.s), Kernel: w.s.Kernel, KernelVersion: k.Version, Release: w.s.Release, Remedies: w.s.Remedies,
 		Policy: w.s.Policy, QueuePairs: w.s.QueuePairs, Write: int64(w.s.Write), MSS: w.s.EffectiveMSS(),
 		DurationNs: int64(to.at.Sub(from.at)), GuestCounters: w.guestCounters(), CostOffset: map[string]float64{},
 		Sizes: w.rec.sizes(), Series: w.series(), Warnings: w.warnings(),
 	}
-	if r.Release == "" {
+	if r.Release == "" && w.s.Topology == vmtest.TopologyVirtio {
 		r.Release = vmtest.ReleaseNAPI // what virtio_net does since v5.3
 	}
 	to.rings().AddQueues(r, from.rings(), exit, irq)
-	host := vmtest.PerMB(float64(to.busy-from.busy), r.Totals.Bytes)
-	r.Totals.HostNsPerMB = &host
+	if w.s.Topology == vmtest.TopologyVirtio {
+		host := vmtest.PerMB(float64(to.busy-from.busy), r.Totals.Bytes)
+		r.Totals.HostNsPerMB = &host
+	}
 	w.addFlows(r, from, to)
+	if w.sender.began > 0 {
+		phase := int(w.sender.began.Sub(base))
+		r.ClockPhase = &phase
+	}
 	hash := w.rec.hash.Hex()
 	r.TraceHash = &hash
 	return r
@@ -179,11 +188,17 @@ func sample(from, to *snapshot) vmtest.Sample {
 // warnings say what of the scenario was modelled, and how.
 func (w *world) warnings() []string {
 	out := []string{"the guest computes in no virtual time: exits, interrupts and softirqs cost it nothing; host and link are models"}
+	if w.s.Topology == vmtest.TopologyVeth {
+		out[0] = "the guest computes in no virtual time; there is no device: sender, router and receiver are namespaces of one guest"
+	}
 	if d := think(&w.s, w.s.Flow(0)); w.s.Flow(0).Think == 0 && d > 0 {
 		out = append(out, fmt.Sprintf("its CPU is represented by a pause of %v after each write: guest.work, and the system call and copy of %s", d, w.s.GuestCPU))
 	}
-	if w.s.CPUs() > 1 {
+	if w.s.CPUs() > 1 && w.s.Topology == vmtest.TopologyVirtio {
 		out = append(out, "the guest has one CPU, and flows go to queues by hash")
+	}
+	if w.s.Topology == vmtest.TopologyVeth {
+		return append(out, w.capture.warnings()...)
 	}
 	if w.shared() {
 		out = append(out, "flows share a queue while another has none; another --seed gives other queues")

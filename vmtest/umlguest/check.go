@@ -30,7 +30,11 @@ func (*Guest) Check(s vmtest.Scenario) error {
 			return fmt.Errorf("kernel: %w", err)
 		}
 	}
-	for _, check := range []func(*vmtest.Scenario) error{checkPatched, checkMachine, checkTraffic} {
+	checks := []func(*vmtest.Scenario) error{checkPatched, checkMachine, checkDevice, checkTraffic}
+	if s.Topology == vmtest.TopologyVeth {
+		checks = []func(*vmtest.Scenario) error{checkPatched, checkMachine, checkTraffic, checkVeth}
+	}
+	for _, check := range checks {
 		if err := check(&s); err != nil {
 			return err
 		}
@@ -59,16 +63,23 @@ func checkPatched(s *vmtest.Scenario) error {
 // checkMachine refuses what a kernel in user mode has not.
 func checkMachine(s *vmtest.Scenario) error {
 	switch {
-	case s.Topology != vmtest.TopologyVirtio:
-		return fmt.Errorf("topology: %q; this guest has a virtio device; use --guest sim", s.Topology)
-	case s.Ring.Size != 256:
-		return fmt.Errorf("ring_size: %d; the driver of a kernel in user mode makes rings of 256 entries", s.Ring.Size)
-	case s.QueuePairs > 31:
-		return fmt.Errorf("queue_pairs: %d; the driver of a kernel in user mode takes 31", s.QueuePairs)
 	case s.HZ != 0 && s.HZ != 100:
 		return fmt.Errorf("hz: %d; these kernels have 100", s.HZ)
 	case s.MaxHeader != 0 && s.MaxHeader != 192:
 		return fmt.Errorf("max_tcp_header: %d; these kernels have 192", s.MaxHeader)
+	}
+	return nil
+}
+
+// checkDevice refuses what the driver of a kernel in user mode has not.
+func checkDevice(s *vmtest.Scenario) error {
+	switch {
+	case s.Ring.Size != 256:
+		return fmt.Errorf("ring_size: %d; the driver of a kernel in user mode makes rings of 256 entries", s.Ring.Size)
+	case s.QueuePairs > 31:
+		return fmt.Errorf("queue_pairs: %d; the driver of a kernel in user mode takes 31", s.QueuePairs)
+	case !slices.Contains(qdiscs, s.Qdisc):
+		return fmt.Errorf("qdisc: %q is not one of %s", s.Qdisc, strings.Join(qdiscs, ", "))
 	case s.Trace.At != "device" && s.Trace.At != "host":
 		return fmt.Errorf("trace.at: %q; the packets of a real kernel are seen at the device and at the host", s.Trace.At)
 	}
@@ -79,8 +90,6 @@ func checkTraffic(s *vmtest.Scenario) error {
 	switch {
 	case s.Flows > maxFlows:
 		return fmt.Errorf("flows: %d; this guest takes up to %d", s.Flows, maxFlows)
-	case !slices.Contains(qdiscs, s.Qdisc):
-		return fmt.Errorf("qdisc: %q is not one of %s", s.Qdisc, strings.Join(qdiscs, ", "))
 	case s.BBRPhase != 0:
 		return fmt.Errorf("bbr_phase: %d; a real kernel's is by its seed", s.BBRPhase)
 	}

@@ -40,6 +40,7 @@ type client struct {
 	now     vtime.Time // when it was told to run, or what it said since
 	request vtime.Time // when it wants to run
 	granted vtime.Time // it runs freely before this
+	began   vtime.Time // when it first ran at base or later; 0 before that
 
 	seq   uint32 // of our last message
 	acked uint32 // the last that the guest has acknowledged
@@ -285,6 +286,9 @@ func (c *client) tell(o op, t vtime.Time) message {
 func (c *client) run(t, until vtime.Time) error {
 	c.waiting, c.request = false, vtime.Never
 	c.now, c.granted = t, max(t, until)
+	if c.began == 0 && t >= base {
+		c.began = t
+	}
 	c.two[0] = c.tell(opFreeUntil, c.granted)
 	say := c.two[:1]
 	switch {

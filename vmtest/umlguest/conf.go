@@ -56,14 +56,19 @@ func senderConf(s *vmtest.Scenario) string {
 		fmt.Fprintf(&b, "qdisc eth0 noqueue\n")
 	}
 	fmt.Fprintf(&b, "neigh eth0 %s %s\n", e.peerText, macText(peerMAC))
-	fmt.Fprintf(&b, "base %d %d %d\n", int64(base), s.WarmUp, s.Duration)
+	writeFlows(&b, s, e.peerText, e.senderText)
+	return b.String()
+}
+
+// writeFlows says when to begin, and what the senders do.
+func writeFlows(b *strings.Builder, s *vmtest.Scenario, peer, sender string) {
+	fmt.Fprintf(b, "base %d %d %d\n", int64(base), s.WarmUp, s.Duration)
 	for i := range s.Flows {
 		f := s.Flow(i)
-		fmt.Fprintf(&b, "flow %s %d %s %d %s %d %d %d %d %d %d %d %d %d %d\n", e.peerText, peerPort, e.senderText, firstPort+i,
+		fmt.Fprintf(b, "flow %s %d %s %d %s %d %d %d %d %d %d %d %d %d %d\n", peer, peerPort, sender, firstPort+i,
 			f.CC, int64(f.Start), int64(f.Write), int64(think(s, f)), int64(f.Total), int64(f.Pacing),
 			bit(f.NoDelay), bit(s.More), maxSegment(s), int64(s.PreGap), int64(s.PreGap2))
 	}
-	return b.String()
 }
 
 // maxGSOSize is what virtio_net allows: it sets no limit of its own, so that the
@@ -102,11 +107,7 @@ func receiverConf(s *vmtest.Scenario) string {
 		set["net/ipv4/tcp_rmem"] = fmt.Sprintf("4096 131072 %d", s.Receiver.Rmem)
 	}
 	writeSysctls(&b, set)
-	mtu := s.MTU
-	if s.Receiver.MTU > 0 {
-		mtu = s.Receiver.MTU
-	}
-	fmt.Fprintf(&b, "mtu eth0 %d\naddr eth0 %s %d\nup lo\nup eth0\n", mtu, e.peerText, e.prefix)
+	fmt.Fprintf(&b, "mtu eth0 %d\naddr eth0 %s %d\nup lo\nup eth0\n", s.FarMTU(), e.peerText, e.prefix)
 	fmt.Fprintf(&b, "neigh eth0 %s %s\nsink %s %d\n", e.senderText, macText(senderMAC), e.peerText, peerPort)
 	return b.String()
 }

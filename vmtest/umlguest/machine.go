@@ -36,14 +36,16 @@ type machineConfig struct {
 	memMB  int
 	seed   uint64
 	params []string // of the kernel
+	device bool     // it has a network device
 }
 
-// Names of the files in a machine's directory: the initramfs, and the sockets of
-// its clock and of its device.
+// Names of the files in a machine's directory: the initramfs, the sockets of its
+// clock and of its device, and what it writes there of packets that it captured.
 const (
-	initrdFile = "initrd"
-	clockFile  = "clock"
-	deviceFile = "net"
+	initrdFile  = "initrd"
+	clockFile   = "clock"
+	deviceFile  = "net"
+	packetsFile = "packets"
 )
 
 // args is the kernel's command line. The kernel mixes it into its random numbers,
@@ -51,7 +53,12 @@ const (
 func (c *machineConfig) args() []string {
 	a := []string{
 		"mem=" + strconv.Itoa(c.memMB) + "M", "initrd=" + initrdFile, "con=null", "con0=null,fd:1", "quiet",
-		"uml_dir=.", "umid=uml", "time-travel=ext:" + clockFile, "virtio_uml.device=" + deviceFile + ":1",
+		"uml_dir=.", "umid=uml", "time-travel=ext:" + clockFile,
+	}
+	if c.device {
+		a = append(a, "virtio_uml.device="+deviceFile+":1")
+	} else {
+		a = append(a, "hostfs=/proc/self/cwd") // the directory that it may write to; no relative path: v6.12 refuses those
 	}
 	return append(a, c.params...)
 }

@@ -7,13 +7,19 @@ import "github.com/vnetbench/vnetbench/vmtest"
 // kernels' builds have (their clock ticks, the length of their headers, one CPU
 // that costs nothing but the time that a reading of the clock takes), the pauses
 // that represent the real guest's CPU, and the limits of its device. queues are
-// the transmit queues that the real kernel chose, by flow; nil leaves the choice
-// to the model.
-func Model(s vmtest.Scenario, queues []int) vmtest.Scenario {
+// the transmit queues that the real kernel chose, by flow, and phase is its run's
+// ClockPhase; nil leaves them to the model.
+func Model(s vmtest.Scenario, queues []int, phase *int) vmtest.Scenario {
 	m := s.Clone()
 	m.HZ, m.MaxHeader, m.VCPUs, m.GuestCPU, m.Work = 100, 192, 1, "uml", 0
 	m.GuestCosts = map[string]string{}
 	m.GSOMaxSize, m.NIC.TSOMaxSize = gsoMaxSize(&s), maxGSOSize
+	if s.Topology == vmtest.TopologyVeth {
+		m.GSOMaxSize, m.NIC.TSOMaxSize = s.GSOMaxSize, max(s.GSOMaxSize, maxGSOSize)
+	}
+	if phase != nil {
+		m.ClockPhase = *phase
+	}
 	m.Receiver.Kind = vmtest.ReceiverModel
 	m.Kernel = modelled(s.Kernel)
 	m.PerFlow = nil

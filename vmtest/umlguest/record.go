@@ -88,6 +88,25 @@ func (r *recorder) ack(now vtime.Time, a *host.Inbound) {
 	r.out.Packet(p)
 }
 
+// captured records a packet that the guest captured.
+func (r *recorder) captured(now vtime.Time, p *vmtest.TracePacket) {
+	if r.over {
+		return
+	}
+	if p.Ack {
+		r.hash.Event(now, hashAck, uint32(p.Flow), uint64(p.AckNo))
+	} else {
+		r.hash.Event(now, hashData, uint32(p.Flow), uint64(p.Seq)<<32|uint64(p.Len))
+	}
+	if p.Flow == 0 && p.Len > 0 && len(r.lens) < maxLens {
+		r.lens = append(r.lens, p.Len)
+	}
+	if r.out != nil {
+		p.TNs = r.since(now)
+		r.out.Packet(*p)
+	}
+}
+
 // since is the time since the first packet of the trace, which is a SYN.
 func (r *recorder) since(now vtime.Time) int64 {
 	if !r.started {

@@ -222,7 +222,10 @@ func TestCheck(t *testing.T) {
 		{[]string{"kernel=6.2"}, `"6.2"; there are 6.12 and 6.1`},
 		{[]string{"tcp.grow=on"}, "--kernel PATH"},
 		{[]string{"ring_size=512"}, "ring_size: 512"},
-		{[]string{"topology=veth"}, "topology"},
+		{[]string{"topology=veth", "queue_pairs=2"}, "queue_pairs"},
+		{[]string{"topology=veth", "router.fwd=netem:drop=3"}, "router.fwd"},
+		{[]string{"topology=veth", "qdisc=fq:quantum=9000"}, "write fq"},
+		{[]string{"topology=veth", "receiver.kind=kernel", "receiver.kernel=6.1"}, "receiver.kernel"},
 		{[]string{"trace.at=driver"}, "trace.at"},
 		{[]string{"qdisc=tbf"}, "qdisc"},
 		{[]string{"cc=vegas"}, "cc:"},
@@ -235,8 +238,13 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%v: %v, want %q in it", c.settings, err, c.want)
 		}
 	}
-	if err := g.Check(scenario(t, "kernel=6.1", "cc=bbr", "qdisc=fq", "receiver.kind=kernel")); err != nil {
-		t.Error(err)
+	for _, ok := range [][]string{
+		{"kernel=6.1", "cc=bbr", "qdisc=fq", "receiver.kind=kernel"},
+		{"topology=veth", "ring_size=512", "qdisc=tbf:rate=200M,burst=71680,limit=20971520", "router.rev=netem:delay=1ms,rate=1G"},
+	} {
+		if err := g.Check(scenario(t, ok...)); err != nil {
+			t.Errorf("%v: %v", ok, err)
+		}
 	}
 }
 
@@ -388,7 +396,7 @@ func (a actor) Run(vtime.Time, uint64) { a() }
 // The model runs what the kernel runs: the same pauses, limits and queues.
 func TestModel(t *testing.T) {
 	s := scenario(t, "kernel=6.1", "flows=2", "queue_pairs=2", "gso_max_size=181000", "nic.tso_max_size=524280", "guest_cpu=kvm", "work=300ns", "receiver.kind=kernel")
-	m := Model(s, []int{1, 0})
+	m := Model(s, []int{1, 0}, nil)
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,7 @@ type world struct {
 	separate bool       // flows that share a queue end the run
 	messages bool       // no memory is shared with guests' clocks
 	marks    []snapshot // at the times of mark
+	capture  capture    // of TopologyVeth
 	progress func(vmtest.Progress)
 	log      io.Writer // takes the consoles; may be nil
 }
@@ -70,11 +71,15 @@ func newWorld(ctx context.Context, s vmtest.Scenario, o *vmtest.Options) (*world
 		return nil, err
 	}
 	w.sender = &client{cal: &w.cal, name: "guest sender", time: -1, request: vtime.Never}
+	w.cal.clients = []*client{w.sender}
+	w.flows = make([]flowState, s.Flows)
+	if s.Topology == vmtest.TopologyVeth {
+		w.sender.dev = &session{c: w.sender, fd: -1, backend: -1}
+		return w, nil
+	}
 	if err := w.newDevice(); err != nil {
 		return nil, err
 	}
-	w.cal.clients = []*client{w.sender}
-	w.flows = make([]flowState, s.Flows)
 	if s.Receiver.Kind == vmtest.ReceiverKernel {
 		return w, w.newReceiver()
 	}
@@ -145,6 +150,13 @@ func (w *world) boot(k, far Kernel) error {
 	if w.dir, err = runDir(); err != nil {
 		return err
 	}
+	if w.s.Topology == vmtest.TopologyVeth {
+		conf, err := vethConf(&w.s)
+		if err != nil {
+			return err
+		}
+		return w.start(w.sender, k, conf, nil)
+	}
 	var params []string
 	switch w.s.Release {
 	case vmtest.ReleaseOrphan:
@@ -168,7 +180,7 @@ func (w *world) start(c *client, k Kernel, conf string, params []string) error {
 		return err
 	}
 	return w.connect(c, machineConfig{kernel: k.Path, shim: k.Shim, dir: dir, memMB: memoryFor(&w.s), seed: w.s.Seed + uint64(w.lot)<<32,
-		params: params})
+		params: params, device: w.s.Topology == vmtest.TopologyVirtio})
 }
 
 // connect starts a guest and takes the connection of its clock. That of its device
@@ -179,9 +191,11 @@ func (w *world) connect(c *client, cfg machineConfig) error {
 		return err
 	}
 	defer clock.close()
-	device, err := openDoor(filepath.Join(cfg.dir, deviceFile))
-	if err != nil {
-		return err
+	device := door{-1}
+	if cfg.device {
+		if device, err = openDoor(filepath.Join(cfg.dir, deviceFile)); err != nil {
+			return err
+		}
 	}
 	if !w.messages {
 		if c.sched, err = newSchedule(); err != nil {
@@ -197,7 +211,9 @@ func (w *world) connect(c *client, cfg machineConfig) error {
 		device.close()
 		return err
 	}
-	c.dev.fd, c.dev.door = device.fd, &device // readable when the guest connects
+	if cfg.device {
+		c.dev.fd, c.dev.door = device.fd, &device // readable when the guest connects
+	}
 	return nil
 }
 
@@ -210,30 +226,54 @@ type mark struct {
 // Run reads the counters.
 func (m *mark) Run(now vtime.Time, _ uint64) {
 	w := m.w
-	w.marks = append(w.marks, w.snapshot(now))
+	if w.s.Topology == vmtest.TopologyVirtio {
+		w.read(now, m.end)
+	}
 	if w.progress != nil {
 		w.progress(vmtest.Progress{Phase: "measure", Done: now.Sub(base), Total: w.s.WarmUp + w.s.Duration})
 	}
+}
+
+// read reads the counters. The first time is the start of the measured time.
+func (w *world) read(now vtime.Time, end bool) {
+	w.marks = append(w.marks, w.snapshot(now))
 	if len(w.marks) == 1 {
 		w.rec.lens = w.rec.lens[:0]
 	}
-	if m.end {
+	if end {
 		w.rec.over = true
 	}
 }
 
+// beginning is the time at which the flows start. Nothing happens then but what the
+// guests do.
+type beginning struct{}
+
+// Run does nothing.
+func (beginning) Run(vtime.Time, uint64) {}
+
 // seriesPoints is how many samples a run's time series has.
 const seriesPoints = 20
 
-// schedule sets the marks: the start of the measured time, and its parts.
-func (w *world) schedule() {
+// markTimes are the start of the measured time, and the ends of its parts.
+func (w *world) markTimes() []vtime.Time {
 	start := base.Add(w.s.WarmUp)
-	w.cal.loop.At(start, &mark{w: w}, 0)
+	out := []vtime.Time{start}
 	if w.s.Duration == 0 {
-		return
+		return out
 	}
 	for i := 1; i <= seriesPoints; i++ {
-		w.cal.loop.At(start.Add(w.s.Duration*time.Duration(i)/seriesPoints), &mark{w, i == seriesPoints}, 0)
+		out = append(out, start.Add(w.s.Duration*time.Duration(i)/seriesPoints))
+	}
+	return out
+}
+
+// schedule sets the marks, and has the guests ask before they run past base.
+func (w *world) schedule() {
+	w.cal.loop.At(base, beginning{}, 0)
+	times := w.markTimes()
+	for i, t := range times {
+		w.cal.loop.At(t, &mark{w, i > 0 && i == len(times)-1}, 0)
 	}
 }
 
@@ -249,6 +289,9 @@ func (w *world) run() error {
 	}
 	if len(w.sender.vm.console.said("done")) == 0 {
 		return w.sender.fail(ErrEnded, "%s before the scenario was over", w.sender.vm.state())
+	}
+	if w.s.Topology == vmtest.TopologyVeth {
+		return w.readCapture()
 	}
 	if !w.rec.over {
 		w.marks = append(w.marks, w.snapshot(w.cal.at))

@@ -38,11 +38,19 @@ func columns() []grid.Column {
 func addRun(t *grid.Table, r *vmtest.Run, sets [][]string) {
 	v := &r.Totals
 	t.Row(shortName(r, sets), grid.Number(v.GoodputBps/1e9), fmt.Sprintf("%.0f", v.GSOMeanBytes), grid.Number(100*v.BigShare),
-		grid.Number(v.PacketsPerMB), grid.Number(v.KicksPerMB), grid.Number(v.TxCallsPerMB), grid.Number(v.RxCallsPerMB),
-		grid.Number(v.ExitNsPerMB/1e3), grid.Number(v.IRQNsPerMB/1e3), micros(v.GuestNsPerMB), micros(v.HostNsPerMB))
+		grid.Number(v.PacketsPerMB), counted(r, v.KicksPerMB), counted(r, v.TxCallsPerMB), counted(r, v.RxCallsPerMB),
+		counted(r, v.ExitNsPerMB/1e3), counted(r, v.IRQNsPerMB/1e3), micros(v.GuestNsPerMB), micros(v.HostNsPerMB))
 	if r.QueuePairs > 1 {
 		addQueues(t, r)
 	}
+}
+
+// counted is a figure that only a device can count.
+func counted(r *vmtest.Run, v float64) string {
+	if r.MeasuredAt == vmtest.MeasuredAtGuest {
+		return "-"
+	}
+	return grid.Number(v)
 }
 
 func micros(ns *float64) string {

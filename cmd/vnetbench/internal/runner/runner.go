@@ -109,10 +109,7 @@ func complete(run *vmtest.Run, r vmtest.PlannedRun) {
 	if run.Release == "" {
 		run.Release = s.Release
 	}
-	run.MeasuredAt = vmtest.MeasuredAtDevice
-	if s.Topology == vmtest.TopologyVeth {
-		run.MeasuredAt = vmtest.MeasuredAtGuest
-	}
+	run.MeasuredAt = vmtest.MeasuredAtOf(&s)
 	if run.MSS == 0 {
 		run.MSS = s.EffectiveMSS()
 	}
