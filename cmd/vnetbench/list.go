@@ -155,6 +155,11 @@ func costsOf(table *vcpu.Table) []vmtest.Cost {
 }
 
 func listPolicies(w io.Writer) error {
-	_, err := fmt.Fprintln(w, strings.Join(netdev.PolicyForms(), "\n"))
-	return err
+	docs := netdev.PolicyDocs()
+	for i, form := range netdev.PolicyForms() {
+		if _, err := fmt.Fprintf(w, "%-34s %s\n", form, docs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package netdev
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +29,9 @@ func unpackCoalescing(v uint64) Coalescing { return Coalescing{uint32(v >> 32), 
 type coalescer struct {
 	want atomic.Uint64 // Coalescing, packed
 
-	have  uint64 // want at the last look
-	param Coalescing
+	have  uint64     // want at the last look
+	param Coalescing // what it was
+	other Coalescing // what holds where the guest has set nothing: the policy's
 	n     uint32     // packets published since the last call was settled
 	since vtime.Time // publication of the first of them
 }
@@ -37,13 +39,31 @@ type coalescer struct {
 // set changes the parameters.
 func (c *coalescer) set(p Coalescing) { c.want.Store(p.pack()) }
 
+// setDefault sets what holds while the guest has set nothing: the policy's
+// parameters.
+func (c *coalescer) setDefault(p Policy) {
+	c.other = Coalescing{}
+	if p.CallTime > 0 {
+		c.other = Coalescing{MaxPackets: uint32(p.CallPackets), MaxUsecs: uint32((p.CallTime + time.Microsecond - 1) / time.Microsecond)}
+		if p.CallPackets == 0 {
+			c.other.MaxPackets = math.MaxUint32
+		}
+	}
+	if c.have == 0 {
+		c.param = c.other
+	}
+}
+
 // get returns the parameters.
 func (c *coalescer) get() Coalescing { return unpackCoalescing(c.want.Load()) }
 
 // look takes new parameters over, and reports whether calls are held back.
 func (c *coalescer) look() bool {
 	if v := c.want.Load(); v != c.have {
-		c.have, c.param = v, unpackCoalescing(v)
+		c.have = v
+		if c.param = unpackCoalescing(v); v == 0 {
+			c.param = c.other
+		}
 	}
 	return c.param.MaxPackets > 0 && c.param.MaxUsecs > 0
 }

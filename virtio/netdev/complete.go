@@ -12,8 +12,13 @@ func (t *TX) Complete(tok Token, now vtime.Time) {
 		t.stats.StaleTokens++
 		return
 	}
-	t.slots[head].state = slotSent
-	t.pend.insert(now, tok.head())
+	for more := true; more; {
+		s := &t.slots[head]
+		s.state = slotSent
+		t.pend.insert(now, uint16(head))
+		more, head = s.follows, int(s.follower)
+		s.follows = false
+	}
 }
 
 // complete moves what has come due out of pend, unless the policy holds it.
@@ -27,7 +32,13 @@ func (t *TX) complete(now vtime.Time) {
 		return
 	}
 	for t.withheld = 0; t.due > 0; t.due-- {
-		t.finish(now, p.pop())
+		head := p.pop()
+		if t.slots[head].hold && t.keep(now, head) {
+			t.withheld++
+			continue
+		}
+		t.forced = t.forced || len(t.held) > 0
+		t.finish(now, head)
 	}
 }
 
@@ -54,7 +65,7 @@ func (t *TX) holds(now vtime.Time) bool {
 // finish stages the used entry of a chain that the queue holds.
 func (t *TX) finish(now vtime.Time, head uint16) {
 	s := &t.slots[head]
-	s.state = slotFree
+	s.state, s.hold = slotFree, false
 	t.push(head, 0)
 	t.served(now, s.kickAt)
 }

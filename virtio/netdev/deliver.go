@@ -25,6 +25,11 @@ func (r *RX) Deliver(now vtime.Time, h *virtio.NetHdr, f []byte) DropReason {
 	r.view.hdr = *h
 	r.whole[0] = f
 	r.view.parse(r.whole[:], len(f))
+	if r.flows != nil {
+		if r.clock = now; r.deliverThin(now, h, f) {
+			return DropNone
+		}
+	}
 	v, why := r.gate()
 	return r.dispose(v, why, f)
 }
@@ -72,6 +77,12 @@ func (r *RX) Commit(n int, h *virtio.NetHdr) DropReason {
 	}
 	r.view.hdr = *h
 	r.view.parse(r.data, n)
+	if r.flows != nil {
+		if f := r.commitThin(r.clock, n, h); f != nil {
+			v, why := r.gate()
+			return r.dispose(v, why, f)
+		}
+	}
 	v, why := r.gate()
 	if v == gatePass && n <= r.room && r.spill.frames == 0 {
 		r.commit(r.hdrLen + n)

@@ -156,11 +156,11 @@ func (d *Device) Announce() bool {
 	return true
 }
 
-// SetPolicy sets the completion policy of every TX queue. The pairs' owners
-// must not be polling.
+// SetPolicy sets the policy of every pair, as Pair.SetPolicy does. The pairs'
+// owners must not be polling.
 func (d *Device) SetPolicy(p Policy) error {
 	for _, pair := range d.pairs {
-		if err := pair.TX.SetPolicy(p); err != nil {
+		if err := pair.SetPolicy(p); err != nil {
 			return err
 		}
 	}

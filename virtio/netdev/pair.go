@@ -14,15 +14,53 @@ type Pair struct {
 	RX *RX
 	TX *TX
 
-	dev   *Device
-	index int
+	dev    *Device
+	index  int
+	policy Policy
+	ctl    *control // the adaptive policy; nil if it is not in force
 }
 
 func newPair(d *Device, i int) *Pair {
 	p := &Pair{dev: d, index: i}
 	p.RX = newRX(p)
 	p.TX = newTX(p)
+	p.apply(d.cfg.Policy)
 	return p
+}
+
+// Policy returns the policy in force.
+func (p *Pair) Policy() Policy { return p.policy }
+
+// SetPolicy changes the policy of the pair. What the former one holds is let go
+// at the next Poll, which Next then asks for. It may allocate. The error wraps
+// ErrPolicy; the policy is then unchanged.
+func (p *Pair) SetPolicy(n Policy) error {
+	if err := n.validate(); err != nil {
+		return err
+	}
+	p.expireSoon()
+	p.apply(n)
+	return nil
+}
+
+func (p *Pair) apply(n Policy) {
+	t, r := p.TX, p.RX
+	p.policy, t.policy = n, n
+	t.special = n.DelayTime > 0 || n.PollTime > 0 || n.Merge || n.Adaptive
+	t.svc.set(&n)
+	t.join.on = n.Merge || n.Adaptive
+	if t.q != nil {
+		t.join.start(t.size)
+	}
+	for _, q := range []*queue{&t.queue, &r.queue} {
+		q.coal.setDefault(n)
+	}
+	if p.ctl = nil; n.Adaptive {
+		p.ctl = &control{}
+	}
+	if r.thins = n.ThinTime > 0 || n.Adaptive; r.thins && r.flows == nil {
+		r.flows = &flowTable{}
+	}
 }
 
 // Index returns the number of the pair, from 0: its rings are 2*Index() (RX)

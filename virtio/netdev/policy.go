@@ -2,121 +2,119 @@ package netdev
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 )
 
-// MaxHoldPackets and MaxHoldTime bound the parameters of the hold policy.
+// Bounds of the parameters of policies.
 const (
 	MaxHoldPackets = 32768
 	MaxHoldTime    = 10 * time.Second
 )
 
-// Policy is a TX completion policy: when a chain that the wire is done with
-// goes back to the guest as a used entry. It delays only the used entry; the
-// packet itself left when the port said so. The zero value is "none": at once.
+// Policy says what a device does, beyond serving its rings, to make a MB cost
+// less. It is a set of single policies, each switched on by a field that is not
+// zero; the zero value is "none". No policy holds data back from the wire,
+// except that DelayTime lets it wait in the ring. All of them work by deadlines
+// that Next tells, and keep to one guest's pair: they see frames and counters
+// only.
 type Policy struct {
-	// HoldPackets is the number of finished packets that are enough to publish
-	// all of them; 0 is no such number, HoldTime alone decides.
+	// HoldTime (hold) is the longest that the used entry of a packet that was
+	// sent waits for others, counted from its done time. HoldPackets is the
+	// number of them that are enough to publish all; 0 is no such number.
+	HoldTime    time.Duration
 	HoldPackets int
-	// HoldTime is the longest that a finished packet waits for others, counted
-	// from its done time; 0 switches holding off.
-	HoldTime time.Duration
+
+	// ThinTime (thin-acks) is how long pure ACKs for the guest wait for later
+	// ones of their flow, counted from the first that waits; what is delivered
+	// is the newest of each flow. ACKs that carry news of another kind, and
+	// those of a flow that begins or was idle, are never kept waiting.
+	ThinTime time.Duration
+
+	// CallTime (coalesce-calls) is the longest that a call waits after the used
+	// entry that needs it was published; CallPackets is the number of entries
+	// that end the wait; 0 is no such number. It is what the driver asks for by
+	// NOTF_COAL (virtio 1.3 §5.1.6.5.9) where it is the device that asks.
+	CallTime    time.Duration
+	CallPackets int
+
+	// PollTime (poll) is how long after work the device looks at the transmit
+	// ring by itself, with kicks suppressed; PollEvery is the time between two
+	// looks, 0 is DefaultPollEvery.
+	PollTime  time.Duration
+	PollEvery time.Duration
+
+	// DelayTime (delay-service) is how long frames wait in a ring that was
+	// empty before the device takes them; DelayPackets is the number of them
+	// that end the wait, where the ring has event indices; 0 is no such number.
+	DelayTime    time.Duration
+	DelayPackets int
+
+	// SharePairs (share-worker) is the number of pairs that one worker serves;
+	// 0 leaves it to the composer, which gives each pair its own. The device
+	// itself does nothing about it.
+	SharePairs int
+
+	// Merge (merge) joins consecutive segments of a flow that are found in the
+	// ring together into one GSO packet, before the port gets it.
+	Merge bool
+
+	// Adaptive (adaptive) decides for each flow, by what the device sees of it,
+	// which of the others are applied, and how strongly. It goes with none of
+	// them but SharePairs.
+	Adaptive bool
 }
 
-// PolicyForms lists what ParsePolicy accepts, for help texts.
-func PolicyForms() []string {
-	return []string{"none", "hold:packets=N,time=T", "hold:time=T"}
-}
+// DefaultPollEvery is the time between two looks of the poll policy: short
+// enough that whoever sleeps so long may as well spin.
+const DefaultPollEvery = time.Microsecond
 
-// Holding reports whether the policy delays used entries at all.
+// MaxSharePairs bounds SharePairs.
+const MaxSharePairs = 128
+
+// Holding reports whether the policy delays every used entry of TX.
 func (p Policy) Holding() bool { return p.HoldTime > 0 }
 
-// String writes the policy as ParsePolicy reads it.
-func (p Policy) String() string {
-	if !p.Holding() {
-		return "none"
+// pollEvery is PollEvery with its default.
+func (p Policy) pollEvery() time.Duration {
+	if p.PollEvery == 0 {
+		return DefaultPollEvery
 	}
-	if p.HoldPackets == 0 {
-		return "hold:time=" + p.HoldTime.String()
-	}
-	return fmt.Sprintf("hold:packets=%d,time=%v", p.HoldPackets, p.HoldTime)
-}
-
-// ParsePolicy reads a policy: "none", or "hold:" with time=T (a Go duration
-// such as 50us) and optionally packets=N. Policies are joined by "+"; since
-// this package has one that does anything, a join may hold it only once. The
-// time is required: without a deadline the last packets before a pause would
-// never be completed. Errors wrap ErrPolicy and name the form that is right.
-func ParsePolicy(s string) (Policy, error) {
-	var p Policy
-	for part := range strings.SplitSeq(s, "+") {
-		name, args, _ := strings.Cut(strings.TrimSpace(part), ":")
-		switch {
-		case name == "none" && args == "":
-		case name == "none":
-			return Policy{}, fmt.Errorf("%w: none takes no parameters, got %q", ErrPolicy, args)
-		case name == "hold" && p.Holding():
-			return Policy{}, fmt.Errorf("%w %q: hold is given twice", ErrPolicy, s)
-		case name == "hold":
-			if err := p.parseHold(args); err != nil {
-				return Policy{}, err
-			}
-		default:
-			return Policy{}, fmt.Errorf("%w: unknown policy %q, want one of: %s", ErrPolicy, name, strings.Join(PolicyForms(), "; "))
-		}
-	}
-	return p, nil
-}
-
-func (p *Policy) parseHold(args string) error {
-	for arg := range strings.SplitSeq(args, ",") {
-		key, val, _ := strings.Cut(arg, "=")
-		var err error
-		switch strings.TrimSpace(key) {
-		case "packets":
-			p.HoldPackets, err = parsePackets(val)
-		case "time":
-			p.HoldTime, err = parseHoldTime(val)
-		default:
-			err = fmt.Errorf("%w: hold has no parameter %q, want packets=N and time=T", ErrPolicy, arg)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if !p.Holding() {
-		return fmt.Errorf("%w: hold needs time=T, such as hold:packets=32,time=50us", ErrPolicy)
-	}
-	return nil
-}
-
-func parsePackets(s string) (int, error) {
-	n, err := strconv.Atoi(strings.TrimSpace(s))
-	if err != nil || n < 1 || n > MaxHoldPackets {
-		return 0, fmt.Errorf("%w: packets=%s is not a number in 1..%d", ErrPolicy, s, MaxHoldPackets)
-	}
-	return n, nil
-}
-
-func parseHoldTime(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(strings.TrimSpace(s))
-	if err != nil || d <= 0 || d > MaxHoldTime {
-		return 0, fmt.Errorf("%w: time=%s is not a duration such as 50us, up to %v", ErrPolicy, s, MaxHoldTime)
-	}
-	return d, nil
+	return p.PollEvery
 }
 
 func (p Policy) validate() error {
-	if p.HoldPackets < 0 || p.HoldPackets > MaxHoldPackets {
-		return fmt.Errorf("%w: HoldPackets %d is not in 0..%d", ErrPolicy, p.HoldPackets, MaxHoldPackets)
+	for _, t := range []struct {
+		name string
+		time time.Duration
+	}{{"HoldTime", p.HoldTime}, {"ThinTime", p.ThinTime}, {"CallTime", p.CallTime}, {"PollTime", p.PollTime}, {"PollEvery", p.PollEvery}, {"DelayTime", p.DelayTime}} {
+		if t.time < 0 || t.time > MaxHoldTime {
+			return fmt.Errorf("%w: %s %v is not in 0..%v", ErrPolicy, t.name, t.time, MaxHoldTime)
+		}
 	}
-	if p.HoldTime < 0 || p.HoldTime > MaxHoldTime {
-		return fmt.Errorf("%w: HoldTime %v is not in 0..%v", ErrPolicy, p.HoldTime, MaxHoldTime)
+	for _, n := range []struct {
+		name, time string
+		n          int
+		needs      time.Duration
+	}{{"HoldPackets", "HoldTime", p.HoldPackets, p.HoldTime}, {"CallPackets", "CallTime", p.CallPackets, p.CallTime}, {"DelayPackets", "DelayTime", p.DelayPackets, p.DelayTime}} {
+		if n.n < 0 || n.n > MaxHoldPackets {
+			return fmt.Errorf("%w: %s %d is not in 0..%d", ErrPolicy, n.name, n.n, MaxHoldPackets)
+		}
+		if n.n > 0 && n.needs == 0 {
+			return fmt.Errorf("%w: %s %d needs a %s", ErrPolicy, n.name, n.n, n.time)
+		}
 	}
-	if p.HoldPackets > 0 && p.HoldTime == 0 {
-		return fmt.Errorf("%w: HoldPackets %d needs a HoldTime", ErrPolicy, p.HoldPackets)
+	return p.validateRest()
+}
+
+func (p Policy) validateRest() error {
+	if p.PollEvery > 0 && p.PollTime == 0 {
+		return fmt.Errorf("%w: PollEvery %v needs a PollTime", ErrPolicy, p.PollEvery)
+	}
+	if p.SharePairs < 0 || p.SharePairs > MaxSharePairs {
+		return fmt.Errorf("%w: SharePairs %d is not in 0..%d", ErrPolicy, p.SharePairs, MaxSharePairs)
+	}
+	if alone := (Policy{Adaptive: true, SharePairs: p.SharePairs}); p.Adaptive && p != alone {
+		return fmt.Errorf("%w: adaptive chooses by itself among the others; only share-worker goes with it", ErrPolicy)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func TestParsePolicy(t *testing.T) {
 		{in: "hodl:time=1ms", err: `unknown policy "hodl", want one of: none; hold:`},
 		{in: "none:x=1", err: "none takes no parameters"},
 		{in: "hold", err: `no parameter ""`},
-		{in: "hold:packets=4", err: "hold needs time=T"},
+		{in: "hold:packets=4", err: "hold needs time=, as in hold:time=T[,packets=N]"},
 		{in: "hold:packets=0,time=1ms", err: "packets=0 is not a number in 1..32768"},
 		{in: "hold:packets=32769,time=1ms", err: "packets=32769"},
 		{in: "hold:packets=x,time=1ms", err: "packets=x"},
@@ -34,6 +34,17 @@ func TestParsePolicy(t *testing.T) {
 		{in: "hold:time=11s", err: "up to 10s"},
 		{in: "hold:thyme=1us", err: `no parameter "thyme=1us"`},
 		{in: "hold:time=1us+hold:time=2us", err: "given twice"},
+		{in: "hold:time=1ms+thin-acks:time=50us", want: netdev.Policy{HoldTime: time.Millisecond, ThinTime: 50 * time.Microsecond}, text: "hold:time=1ms+thin-acks:time=50µs"},
+		{in: "thin-acks", err: "thin-acks has no parameter"},
+		{in: "coalesce-calls:packets=8,time=20us", want: netdev.Policy{CallTime: 20 * time.Microsecond, CallPackets: 8}, text: "coalesce-calls:packets=8,time=20µs"},
+		{in: "poll:time=100us,every=20us+merge", want: netdev.Policy{PollTime: 100 * time.Microsecond, PollEvery: 20 * time.Microsecond, Merge: true}, text: "poll:time=100µs,every=20µs+merge"},
+		{in: "poll:every=20us", err: "poll needs time="},
+		{in: "delay-service:packets=4,time=1us", want: netdev.Policy{DelayTime: time.Microsecond, DelayPackets: 4}, text: "delay-service:packets=4,time=1µs"},
+		{in: "share-worker:pairs=2+adaptive", want: netdev.Policy{SharePairs: 2, Adaptive: true}, text: "share-worker:pairs=2+adaptive"},
+		{in: "share-worker:pairs=129", err: "pairs=129 is not a number in 1..128"},
+		{in: "merge:x=1", err: "merge takes no parameters"},
+		{in: "merge+merge", err: "merge is given twice"},
+		{in: "adaptive+merge", err: "only share-worker goes with it"},
 	} {
 		got, err := netdev.ParsePolicy(c.in)
 		if c.err != "" {

@@ -35,7 +35,10 @@ type queue struct {
 	runCall   uint64     // used entries published since the last delivered call
 	callDue   bool       // a call was asked for and its result is not known
 	callDueAt vtime.Time // publication that asked for it
-	coal      coalescer  // what the guest wants of calls
+	coal      coalescer  // when calls are made, by the guest's wish or the policy's
+
+	forced     bool       // the next call is made whatever the ring says
+	quietUntil vtime.Time // no call for what is published until then, unless for more
 
 	up     atomic.Bool // a ring is attached, for others to read
 	mirror mirror      // counters for others to read
@@ -58,6 +61,7 @@ func (q *queue) detach() *ring.Device {
 	q.q, q.gen, q.broken, q.more, q.staged = nil, q.gen+1, nil, false, 0
 	q.coal.settle()
 	q.up.Store(false)
+	q.forced, q.quietUntil = false, 0
 	return r
 }
 
@@ -151,7 +155,7 @@ func (q *queue) publishPackets(now vtime.Time, w *Work, n int) Call {
 	switch {
 	case q.coal.n == 0:
 		return Call{}
-	case q.coal.due(now, q.size):
+	case fresh && q.forced || q.coal.due(now, q.size) && (fresh || now >= q.quietUntil):
 		return q.settle(now)
 	case fresh:
 		q.stats.CallsSuppressed[CallCoalesce]++
@@ -170,6 +174,19 @@ func (q *queue) publishLast(now vtime.Time) Call {
 	return q.settle(now)
 }
 
+// callNext returns when a call that waits is due, vtime.Never if none does.
+func (q *queue) callNext() vtime.Time {
+	if q.coal.n == 0 {
+		return vtime.Never
+	}
+	return max(q.coal.next(), q.quietUntil)
+}
+
+// recallTime is how long a queue whose used entries were published without a
+// call, because the other queue of the pair makes one, waits before it asks
+// whether the guest has seen them.
+const recallTime = 25 * time.Microsecond
+
 // show makes the staged used entries visible.
 func (q *queue) show(now vtime.Time, w *Work, n int) {
 	w.Completed += q.staged
@@ -185,6 +202,10 @@ func (q *queue) settle(now vtime.Time) Call {
 	q.coal.settle()
 	need, why := q.q.NeedCall()
 	c := Call{Needed: need, Reason: CallReason(why)}
+	if q.forced && !need {
+		c, need = Call{Needed: true, Reason: CallForced}, true
+	}
+	q.forced, q.quietUntil = false, 0
 	if !need {
 		q.stats.CallsSuppressed[c.Reason]++
 		return c

@@ -34,11 +34,17 @@ type RX struct {
 	room     int      // bytes of it that are guest memory; the rest is tail
 	tail     []byte
 
+	flows  *flowTable // where ACKs wait; nil unless a policy needed it
+	thins  bool       // ACKs may begin to wait
+	thinAt vtime.Time // when those that wait are delivered; vtime.Never if none does
+	clock  vtime.Time // the last time that the queue was told
+
 	linear  []byte // scratch: a frame in one piece
+	spare   []byte // scratch: a frame out of the way of one that goes before it
 	segment []byte // scratch: a segment of it
 }
 
-func newRX(p *Pair) *RX { return &RX{pair: p, enabled: true} }
+func newRX(p *Pair) *RX { return &RX{pair: p, enabled: true, thinAt: vtime.Never} }
 
 // Snapshot returns a copy of the counters.
 func (r *RX) Snapshot() Stats { return r.stats }
@@ -73,6 +79,10 @@ func (r *RX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 	if !r.running() {
 		return Work{}, Call{}, r.broken
 	}
+	r.clock = now
+	if now >= r.thinAt {
+		r.pair.expire(now)
+	}
 	if b.takes() && (r.more || r.q.Pending() > 0) {
 		r.look()
 		r.more = false
@@ -91,8 +101,8 @@ func (r *RX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 }
 
 // Next returns when to Poll again without a kick: now if something waits to be
-// published, or frames wait and there may be new buffers; the time at which a
-// call is due that coalescing holds back; else vtime.Never.
+// published, or frames wait and there may be new buffers; else the time at which
+// a call is due that is held back, or the policy's next deadline, or vtime.Never.
 func (r *RX) Next(now vtime.Time) vtime.Time {
 	if !r.running() {
 		return vtime.Never
@@ -100,7 +110,7 @@ func (r *RX) Next(now vtime.Time) vtime.Time {
 	if r.staged > 0 || r.more && r.spill.frames > 0 {
 		return now
 	}
-	return max(now, r.coal.next())
+	return max(now, min(r.thinAt, r.callNext()))
 }
 
 // Rearm asks for a kick when the guest offers buffers, if the queue is
@@ -139,6 +149,7 @@ func (r *RX) stop(now vtime.Time) (*ring.Device, Call) {
 		return nil, Call{}
 	}
 	var c Call
+	r.deliverAllWaiting()
 	r.release()
 	if r.broken == nil {
 		c = r.publishLast(now)
@@ -157,6 +168,11 @@ func (r *RX) release() {
 // abandon lets the ring go without a write to guest memory.
 func (r *RX) abandon() {
 	r.stats.Drops[DropStopped] += uint64(r.spill.frames)
+	if r.flows != nil {
+		r.stats.Drops[DropStopped] += uint64(r.flows.waiting)
+		r.flows.clear()
+	}
+	r.thinAt = vtime.Never
 	r.detach()
 	r.bufs.clear()
 	r.spill.clear()

@@ -23,17 +23,22 @@ const (
 	CallNoInterrupt = CallReason(ring.CallNoInterrupt)
 	// CallHold: suppressed; the completion policy holds what has finished.
 	CallHold = CallReason(ring.NumCallReasons)
-	// CallCoalesce: suppressed; the guest's coalescing holds the call back.
+	// CallCoalesce: suppressed; the call waits, by the guest's coalescing or
+	// the policy's, or because a call for the receive queue does its work.
 	CallCoalesce = CallHold + 1
+	// CallForced: wanted, although the used index did not pass used_event: an
+	// entry was published past others that the policy holds, and the guest had
+	// not foreseen that.
+	CallForced = CallHold + 2
 
-	numCallReasons = int(CallCoalesce) + 1
+	numCallReasons = int(CallForced) + 1
 )
 
 var callReasonNames = func() (names [numCallReasons]string) {
 	for r := range ring.NumCallReasons {
 		names[r] = r.String()
 	}
-	names[CallHold], names[CallCoalesce] = "hold", "coalesce"
+	names[CallHold], names[CallCoalesce], names[CallForced] = "hold", "coalesce", "forced"
 	return names
 }()
 
@@ -131,6 +136,12 @@ type Stats struct {
 	Spilled uint64 `json:"spilled"`
 	// FullStops counts sends that the port refused as full (TX).
 	FullStops uint64 `json:"full_stops"`
+	// Thinned counts pure ACKs that were not delivered because a newer one of
+	// their flow took their place while they waited (RX).
+	Thinned uint64 `json:"thinned"`
+	// Joined counts packets that were sent as the rest of another one: on the
+	// wire there are Packets less Joined (TX).
+	Joined uint64 `json:"joined"`
 	// StaleTokens counts Complete calls that were ignored: a token of an
 	// earlier attachment, or one not in flight (TX).
 	StaleTokens uint64 `json:"stale_tokens"`
@@ -182,11 +193,11 @@ type Stats struct {
 	UsedToCall Hist `json:"used_to_call_ns"`
 }
 
-func (s *Stats) counters() [29]*uint64 {
+func (s *Stats) counters() [31]*uint64 {
 	return [...]*uint64{
 		&s.Packets, &s.Bytes, &s.PayloadBytes, &s.DataPackets, &s.Segs,
 		&s.GSOPackets, &s.GSOSegs, &s.BigBytes, &s.ACKs, &s.PureACKs, &s.Descs,
-		&s.CSums, &s.Spilled, &s.FullStops, &s.StaleTokens,
+		&s.CSums, &s.Spilled, &s.FullStops, &s.StaleTokens, &s.Thinned, &s.Joined,
 		&s.Kicks, &s.Wakes, &s.KicksCoalesced, &s.KicksEmpty,
 		&s.KicksSuppressed, &s.SuppressedBatches,
 		&s.GSOBytes, &s.GSOSegBytes, &s.Cut, &s.NeedsCSum, &s.DataValid, &s.Refused, &s.CutGSO, &s.CutGSOBytes,

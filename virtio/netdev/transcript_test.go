@@ -105,7 +105,7 @@ func (a *actor) do(f []string) string {
 	case "policy":
 		p, err := netdev.ParsePolicy(f[1])
 		if err == nil {
-			err = tx.SetPolicy(p)
+			err = a.w.dev.Pair(0).SetPolicy(p)
 		}
 		if err != nil {
 			a.t.Fatal(err)

@@ -31,12 +31,29 @@ type TX struct {
 	due      int     // entries at the front of pend whose time has come
 	withheld int     // of those, the ones that came due in this Poll
 	work     Work
+
+	// What policies other than hold need.
+	special   bool // one of them is in force
+	svc       service
+	join      joiner
+	parts     int      // of the frame that the port is given
+	held      []uint16 // chains whose frame is done, and that the adaptive policy holds
+	heldBytes int
+	old       int        // of held, those that were there at the last deadline
+	over      bool       // all of it is to be let go
+	heldAt    vtime.Time // when they are published; vtime.Never if there are none
+	carried   Work       // done since the last Poll
 }
 
 // slot is what a TX queue remembers of a chain that it holds.
 type slot struct {
-	kickAt vtime.Time // the kick that announced it, vtime.Never if none did
-	state  slotState
+	kickAt   vtime.Time // the kick that announced it, vtime.Never if none did
+	state    slotState
+	follows  bool   // follower goes with it: they are one packet for the port
+	hold     bool   // the adaptive policy may hold it: its flow and its bytes are
+	follower uint16 // the chain that is the next part of its packet
+	flow     int16
+	bytes    int32
 }
 
 type slotState uint8
@@ -48,21 +65,13 @@ const (
 )
 
 func newTX(p *Pair) *TX {
-	return &TX{pair: p, policy: p.dev.cfg.Policy, enabled: true}
+	t := &TX{pair: p, enabled: true, parts: 1, heldAt: vtime.Never}
+	t.svc.reset()
+	return t
 }
 
-// Policy returns the completion policy in force.
+// Policy returns the policy in force.
 func (t *TX) Policy() Policy { return t.policy }
-
-// SetPolicy changes the completion policy. It applies to what is held at once,
-// at the next Poll. The error wraps ErrPolicy; the policy is then unchanged.
-func (t *TX) SetPolicy(p Policy) error {
-	if err := p.validate(); err != nil {
-		return err
-	}
-	t.policy = p
-	return nil
-}
 
 // Snapshot returns a copy of the counters.
 func (t *TX) Snapshot() Stats { return t.stats }
@@ -103,20 +112,30 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 	if !t.running() {
 		return Work{}, Call{}, t.broken
 	}
-	t.work = Work{}
+	t.work = t.carried
+	t.carried = Work{}
 	t.withheld = 0
+	if now >= t.heldAt {
+		t.pair.expire(now)
+	}
 	t.complete(now)
 	if t.cut.active && !t.blocked {
 		t.resumeCut(now)
 	}
-	if b.takes() && !t.blocked && (t.more || t.q.Pending() > 0) {
+	if b.takes() && !t.blocked && (t.more || t.q.Pending() > 0) && (!t.special || t.mayTake(now)) {
 		t.look()
 		t.take(now, b)
+	}
+	if t.special && b.takes() {
+		t.svc.looked(now, t.work.Packets+t.work.Dropped, !t.more)
 	}
 	if t.pend.n > 0 {
 		t.complete(now)
 	}
 	call := t.publish(now, &t.work)
+	if c := t.pair.ctl; c != nil && call.Needed && call.Reason != CallFirst {
+		c.calls++
+	}
 	if t.withheld > 0 {
 		t.stats.CallsSuppressed[CallHold]++
 		if !call.Needed {
@@ -131,6 +150,12 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 // port is full.
 func (t *TX) take(now vtime.Time, b Budget) {
 	for b.within(&t.work, t.size) {
+		if t.join.on {
+			if !t.takeJoined(now) {
+				break
+			}
+			continue
+		}
 		if t.takeBatch(now, b) {
 			continue
 		}
@@ -167,6 +192,12 @@ func (t *TX) handle(now vtime.Time, c *ring.Chain, n uint16) bool {
 		t.work.Dropped++
 		return true
 	}
+	return t.send(now, c, n)
+}
+
+// send gives the frame in t.view to the port, and reports whether that takes
+// more. If not, the last n chains that were taken go back.
+func (t *TX) send(now vtime.Time, c *ring.Chain, n uint16) bool {
 	if t.cut.limited && !t.cut.takesIt(&t.view.hdr) {
 		if t.sendCut(now, c) {
 			return true
@@ -213,7 +244,7 @@ func (t *TX) sent(now vtime.Time, head uint16, descs int, done vtime.Time, r Sen
 		return false
 	case r == Later:
 		s.kickAt = t.took()
-	case done <= now && t.pend.n == 0 && !t.policy.Holding():
+	case done <= now && t.pend.n == 0 && !t.policy.Holding() && !t.special:
 		s.state = slotFree
 		t.push(head, 0)
 		t.served(now, t.took())
@@ -221,15 +252,19 @@ func (t *TX) sent(now vtime.Time, head uint16, descs int, done vtime.Time, r Sen
 		s.state, s.kickAt = slotSent, t.took()
 		t.pend.insert(max(done, now), head)
 	}
-	t.account(descs)
+	t.account(now, head, descs)
 	return true
 }
 
-// account counts the frame in t.view, in some descriptors, as sent.
-func (t *TX) account(descs int) {
+// account counts the frame in t.view, the chain head of some descriptors, as
+// sent.
+func (t *TX) account(now vtime.Time, head uint16, descs int) {
 	t.stats.Descs += uint64(descs)
 	t.work.Descs += descs
 	t.view.count(&t.stats, &t.work)
+	if c := t.pair.ctl; c != nil {
+		t.slots[head].hold = c.sent(now, t.pair, &t.view, &t.slots[head])
+	}
 	t.learn()
 }
 
@@ -249,6 +284,10 @@ func (t *TX) Frame() (info *frame.Info, bytes int) {
 	return &t.view.info, t.view.len
 }
 
+// Parts returns of how many of the guest's packets that frame was made: 1, or
+// more if the policy joined them. It is valid during the call of Send.
+func (t *TX) Parts() int { return t.parts }
+
 // Next returns when to Poll again without a kick: now if there may be frames
 // to take or a completion is due, the time of the next completion, or
 // vtime.Never. A queue whose port is full waits for Writable and for
@@ -260,7 +299,7 @@ func (t *TX) Next(now vtime.Time) vtime.Time {
 	if t.more && !t.blocked {
 		return now
 	}
-	return max(now, min(t.pend.next(t.policy, t.size), t.coal.next()))
+	return max(now, min(t.pend.next(t.policy, t.size), t.callNext(), t.heldAt, t.svc.next()))
 }
 
 // Rearm re-enables kicks and looks at the ring once more, when a Poll has found
@@ -270,6 +309,9 @@ func (t *TX) Next(now vtime.Time) vtime.Time {
 func (t *TX) Rearm() (more bool) {
 	if !t.running() || t.blocked {
 		return false
+	}
+	if t.special && !t.more {
+		return t.rearmService()
 	}
 	return t.more || t.rearm()
 }
@@ -295,7 +337,9 @@ func (t *TX) start(q *ring.Device) {
 	if len(t.slots) != t.size {
 		t.slots = make([]slot, t.size)
 		t.pend = newPending(t.size)
+		t.held = make([]uint16, 0, t.size)
 	}
+	t.join.start(t.size)
 }
 
 // stop completes everything that is held, publishes it and lets the ring go.
@@ -318,5 +362,8 @@ func (t *TX) abandon() {
 	t.detach()
 	t.blocked, t.due, t.cut.active = false, 0, false
 	t.pend.clear()
+	t.held, t.heldBytes, t.old, t.over = t.held[:0], 0, 0, false
+	t.heldAt, t.carried = vtime.Never, Work{}
+	t.svc.reset()
 	clear(t.slots)
 }

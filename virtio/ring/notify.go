@@ -123,3 +123,17 @@ func (d *Device) EnableKicks() (more bool) {
 	shm.Fence()
 	return d.Pending() != 0
 }
+
+// EnableKicksAfter asks the driver for a kick once n more chains are available,
+// and then looks whether more than that are already: if so the caller must not
+// sleep. It can be asked for of a split ring with EVENT_IDX; any other is asked
+// for nothing, and the caller looks again by itself.
+func (d *Device) EnableKicksAfter(n uint16) (more bool) {
+	if !d.eventIdx || d.packed {
+		return false
+	}
+	shm.Store16(d.availEvent, d.next+n)
+	d.logUsed(4+8*uint64(d.size), 2)
+	shm.Fence()
+	return d.Pending() > n
+}

@@ -69,6 +69,9 @@ type Worker struct {
 	packets int // taken in this turn
 	bytes   int
 	debt    time.Duration // spent on calls, charged to the next service
+	spins   bool          // asleep in name only: it looks at the ring all the time ...
+	since   vtime.Time    // ... since then, and next looks at this time
+	next    vtime.Time
 
 	out Outgoing // in service, from the guest
 	in  Queue    // waiting for their turn, to the guest
@@ -84,6 +87,7 @@ type Outgoing struct {
 	Ack     uint32     // relative
 	Rule    tcp.Rule   // that gave it its length; only if the trace wants it
 	Len     int        // frame bytes
+	Parts   int        // packets of the guest's that it was made of
 	TSVal   uint32     // timestamp option
 	GSO     int32      // payload of a segment; 0 if not GSO
 	Started vtime.Time
@@ -116,17 +120,17 @@ func (k *Worker) Arrive(now vtime.Time, a *Inbound) {
 // in the order in which they were queued (vhost_work_queue, drivers/vhost/vhost.c,
 // v6.1).
 func (k *Worker) wake(now vtime.Time, dir netdev.Dir) {
-	if k.awake {
-		return
+	if k.awake || k.spins && k.next < now.Add(k.model.Of(Wake)) {
+		return // it looks soon anyway
 	}
+	k.spun(now)
 	k.awake, k.turn = true, dir
 	k.timer.Set(now.Add(k.model.Of(Wake)))
 }
 
 // Run is the worker's thread: it ends what was in service and begins the next.
 func (k *Worker) Run(now vtime.Time, _ uint64) {
-	if !k.awake { // a held completion came due
-		k.complete(now)
+	if !k.awake && !k.rouse(now) {
 		k.sleep(now)
 		return
 	}
@@ -139,6 +143,31 @@ func (k *Worker) Run(now vtime.Time, _ uint64) {
 		}
 	}
 	k.sleep(now)
+}
+
+// rouse is a timer that ends the thread's sleep: something that is held came due,
+// or it is time to look at the ring. It reports whether there is work.
+func (k *Worker) rouse(now vtime.Time) bool {
+	spun := k.spun(now)
+	if !spun {
+		k.debt += k.model.Of(Look)
+	}
+	if k.pair.TX.Looks() > now && !(spun && k.in.Peek() != nil) {
+		k.complete(now)
+		return false
+	}
+	k.awake = true
+	return true
+}
+
+// spun charges the time that the thread spun, and reports whether it did.
+func (k *Worker) spun(now vtime.Time) bool {
+	spun := k.spins
+	if spun {
+		k.Busy += now.Sub(k.since)
+	}
+	k.spins = false
+	return spun
 }
 
 // serve ends what was in service and begins the next. It returns false if there
@@ -192,6 +221,9 @@ func (k *Worker) beginTX(now vtime.Time) bool {
 	work, call, err := tx.Poll(now, budget)
 	k.owner.Broken(err)
 	k.call(now, netdev.DirTX, call)
+	if k.pair.RX.Next(now) <= now {
+		k.poll(now)
+	}
 	if k.serving == serveTX {
 		return true
 	}
@@ -218,8 +250,10 @@ func (k *Worker) idle(now vtime.Time) bool {
 // sleep lets the thread wait, with a timer for completions that are held.
 func (k *Worker) sleep(now vtime.Time) {
 	k.awake = false
+	k.spins, k.since = k.pair.TX.Spins(), now
 	k.turn, k.packets, k.bytes = netdev.DirTX, 0, 0
-	k.timer.Set(min(k.pair.TX.Next(now), k.pair.RX.Next(now)))
+	k.next = min(k.pair.TX.Next(now), k.pair.RX.Next(now))
+	k.timer.Set(k.next)
 }
 
 // complete publishes what has come due while the thread slept.
@@ -275,7 +309,7 @@ func (k *Worker) occupy(now vtime.Time, d time.Duration) {
 func (k *Worker) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.Token) (vtime.Time, netdev.SendResult) {
 	o := &k.out
 	info, n := k.pair.TX.Frame()
-	o.Info, o.Len = *info, n
+	o.Info, o.Len, o.Parts = *info, n, k.pair.TX.Parts()
 	o.Started, o.GSO, o.Flow = now, 0, -1
 	if h.GSOType != virtio.GSONone {
 		o.GSO = int32(h.GSOSize)
@@ -284,7 +318,7 @@ func (k *Worker) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.T
 	k.serving = serveTX
 	k.packets++
 	k.bytes += o.Len + hdrTrailer
-	k.occupy(now, k.model.TX(o.Len+hdrTrailer))
+	k.occupy(now, k.model.TX(o.Len+hdrTrailer)+time.Duration(o.Parts-1)*k.model.Of(Join))
 	return k.free, netdev.Sent
 }
 

@@ -1,0 +1,230 @@
+package netdev
+
+import (
+	"time"
+
+	"github.com/vnetbench/vnetbench/virtio/frame"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
+)
+
+// Bounds of what the adaptive policy does.
+const (
+	maxHold     = 100 * time.Microsecond // longest hold
+	minHold     = 20 * time.Microsecond  // shortest that is worth a timer
+	heldBytes   = 256 << 10              // frames held that end a hold
+	heldPackets = 64                     // and so many, or a quarter of the ring
+)
+
+// Thresholds of the adaptive policy.
+const (
+	bulkBytes   = 256 << 10 // sent since the guest last waited for something: a bulk flow
+	fastRate    = 80e6      // bytes/s from which a hold of maxHold makes large packets
+	slowRate    = 40e6      // and below which it no longer does
+	largeMean   = 16 << 10  // mean payload of packets that need no help
+	batchBytes  = 40 << 10  // payload of a hold that is enough
+	wantsCalls  = 8         // completions that the guest wanted a call for: it uses them
+	rateWindow  = 200 * time.Microsecond
+	trialTime   = 2 * time.Millisecond  // after which holding must have made packets grow
+	firstPause  = 10 * time.Millisecond // before it is tried again, doubled each time
+	longestWait = time.Second
+)
+
+// control is the adaptive policy of a pair: it sees what goes over the rings,
+// and decides for each flow whether its completions and ACKs are held.
+//
+// Two events release a small packet of a sender that corks by itself: the
+// completion of the packet before, and an ACK of it. Each alone is enough, so
+// both are held, on one deadline for the pair, and no data ever is. A flow is
+// held only while it is plainly a bulk transfer of small packets: whatever
+// suggests that somebody waits (data from the peer, a pause, a loss, a closed
+// window) ends it at once.
+type control struct {
+	calls uint64 // publications for which the guest wanted a call
+}
+
+// sendState is what control remembers of the direction from the guest.
+type sendState struct {
+	at    vtime.Time // the last packet with payload
+	since int64      // payload since the guest last waited for something
+	end   frame.Seq  // the sequence number after the last byte sent
+
+	from  vtime.Time // start of the window in which bytes counts
+	bytes int64
+	rate  int64 // bytes/s of the last whole window
+	mean  int64 // payload of a packet, a moving average in 1/8 byte
+
+	batch  bool       // completions and ACKs are held
+	begun  vtime.Time // when that began
+	before int64      // mean at that time
+	tried  bool       // packets have grown since
+	retry  vtime.Time // not before
+	pause  time.Duration
+}
+
+// sent accounts a packet that the guest sent, and reports whether its completion
+// is to be held.
+func (c *control) sent(now vtime.Time, p *Pair, v *frameView, at *slot) (hold bool) {
+	in := &v.info
+	if in.Layer != frame.LayerL4 || in.Proto != frame.ProtoTCP || in.Fragment || in.VLANs > 0 {
+		return false
+	}
+	f := p.RX.flows.take(now, v.front, in, false)
+	if f == nil {
+		return false
+	}
+	f.heard = now
+	if in.Flags&(frame.TCPSyn|frame.TCPFin|frame.TCPRst) != 0 {
+		c.leave(p, f)
+		f.send = sendState{}
+		return false
+	}
+	if v.payload == 0 {
+		return false
+	}
+	c.measure(now, p, f, int64(v.payload))
+	s := &f.send
+	s.end = in.Seq.Add(uint32(v.payload))
+	c.decide(now, p, f)
+	at.flow, at.bytes = f.index, int32(v.payload)
+	return s.batch
+}
+
+// measure takes a packet into the figures of its flow.
+func (c *control) measure(now vtime.Time, p *Pair, f *flow, n int64) {
+	s := &f.send
+	if now.Sub(s.at) > idleTime {
+		c.leave(p, f)
+		s.since, s.from, s.bytes, s.rate = 0, now, 0, 0
+	}
+	s.at = now
+	s.since += n
+	s.bytes += n
+	if d := now.Sub(s.from); d >= rateWindow {
+		s.rate = s.bytes * int64(time.Second) / int64(d)
+		s.from, s.bytes = now, 0
+	}
+	if s.mean == 0 {
+		s.mean = 8 * n
+	}
+	s.mean += n - s.mean/8
+}
+
+// decide begins and ends the holding of a flow.
+func (c *control) decide(now vtime.Time, p *Pair, f *flow) {
+	s := &f.send
+	switch {
+	case !s.batch && s.since >= bulkBytes && s.rate >= fastRate && s.mean/8 < largeMean && c.calls >= wantsCalls && now >= s.retry:
+		s.batch, s.begun, s.before, s.tried = true, now, s.mean, false
+	case s.batch && s.rate < slowRate:
+		c.leave(p, f)
+	case s.batch && !s.tried && now.Sub(s.begun) >= trialTime:
+		if s.tried = true; s.mean < s.before*3/2 {
+			c.leave(p, f)
+			s.pause = min(max(firstPause, 2*s.pause), longestWait)
+			s.retry = now.Add(s.pause)
+		}
+	}
+}
+
+// leave ends the holding of a flow, and what is held of it.
+func (c *control) leave(p *Pair, f *flow) {
+	if f.send.batch {
+		f.send.batch = false
+		p.expireSoon()
+	}
+}
+
+// acked accounts a TCP frame to the guest, and reports whether it may wait: plain
+// says that it could, being an ACK and no more.
+func (c *control) acked(now vtime.Time, p *Pair, f *flow, a *newACK, plain bool) bool {
+	f.heard = now
+	if a.payload > 0 || a.sack || a.wnd == 0 || a.flags&^(frame.TCPAck|frame.TCPPsh) != 0 {
+		c.leave(p, f)
+		f.send.since = 0
+		return false
+	}
+	return plain && f.send.batch
+}
+
+// arm sets the deadline for everything of the pair that is held, if it is not
+// set or is later.
+func (c *control) arm(now vtime.Time, p *Pair, f *flow) {
+	t := maxHold
+	if r := f.send.rate; r > 0 {
+		t = min(max(time.Duration(batchBytes*int64(time.Second)/r), minHold), maxHold)
+	}
+	at := now.Add(t)
+	p.TX.heldAt = min(p.TX.heldAt, at)
+	p.RX.thinAt = min(p.RX.thinAt, at)
+}
+
+// expireSoon makes the deadline of what is held the next Poll.
+func (p *Pair) expireSoon() {
+	if len(p.TX.held) > 0 {
+		p.TX.heldAt, p.TX.over = 0, true
+	}
+	if p.RX.flows != nil && p.RX.flows.waiting > 0 {
+		p.RX.thinAt = 0
+	}
+}
+
+// expire ends a hold: used entries first and without a call, then the ACKs that
+// wait, whose call has the guest look for both (virtnet_poll cleans the transmit
+// ring of its pair, v6.12). If it did not look, the transmit queue calls later.
+func (p *Pair) expire(now vtime.Time) {
+	t, r := p.TX, p.RX
+	acks := r.flows != nil && r.flows.waiting > 0
+	t.heldAt = vtime.Never
+	if len(t.held) > 0 {
+		t.publishHeld(now, acks)
+	}
+	if acks {
+		r.deliverAllWaiting()
+	}
+	r.thinAt = vtime.Never
+}
+
+// publishHeld publishes the used entries that were held at the last deadline
+// already; those that came since wait for the next one, so that the sender has
+// some in flight all the time. With quiet the guest is not called for them now.
+func (t *TX) publishHeld(now vtime.Time, quiet bool) {
+	if t.over {
+		t.old = len(t.held)
+	}
+	t.over = false
+	for _, head := range t.held[:t.old] {
+		t.heldBytes -= int(t.slots[head].bytes)
+		t.finish(now, head)
+	}
+	t.held = t.held[:copy(t.held, t.held[t.old:])]
+	if t.old = len(t.held); t.old > 0 {
+		t.heldAt = now.Add(maxHold)
+	}
+	if t.q == nil || t.broken != nil {
+		return
+	}
+	if t.staged == 0 {
+		return
+	}
+	t.show(now, &t.carried, t.staged)
+	if quiet {
+		t.quietUntil = now.Add(recallTime)
+	}
+}
+
+// keep takes a chain whose frame is done into what is held, and reports whether
+// it did: not if the flow is no longer held.
+func (t *TX) keep(now vtime.Time, head uint16) bool {
+	s := &t.slots[head]
+	f := &t.pair.RX.flows.flows[s.flow]
+	if !f.send.batch {
+		return false
+	}
+	t.held = append(t.held, head)
+	t.heldBytes += int(s.bytes)
+	t.pair.ctl.arm(now, t.pair, f)
+	if t.heldBytes >= heldBytes || len(t.held) >= min(heldPackets, t.size/4) {
+		t.heldAt, t.over = now, true
+	}
+	return true
+}
