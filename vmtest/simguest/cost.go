@@ -15,6 +15,8 @@ type costModel struct {
 	cpu  *vcpu.Table
 	work time.Duration // the program's, between two writes
 	host host.Model
+
+	policy bool // the device has one, which causes costs of its own
 }
 
 // workName is the cost that the scenario's key work sets.
@@ -34,7 +36,7 @@ func newCostModel(s *vmtest.Scenario, scale map[string]float64) (costModel, erro
 		}
 		m.cpu = m.cpu.With(op, d, "set by the scenario")
 	}
-	m.work = s.Work
+	m.work, m.policy = s.Work, s.Policy != "none"
 	if m.host, err = host.NewModel(s.Host); err != nil {
 		return m, err
 	}
@@ -90,6 +92,9 @@ func (m *costModel) list() []vmtest.Cost {
 	out = append(out, vmtest.Cost{Name: workName, Value: float64(m.work), Unit: "ns", Kind: vmtest.CostAssumed,
 		Note: "the scenario's key work: the program's loop around its writes", Runs: []int{}})
 	for i, c := range m.host.Entries() {
+		if !m.policy && (i == host.Look || i == host.Join) {
+			continue // nothing causes it
+		}
 		unit := "ns"
 		if i == host.TxPerKB {
 			unit = "ns/kB"
