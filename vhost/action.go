@@ -20,7 +20,15 @@ type Token uint64
 // comment names are looked at.
 type Result struct {
 	Err  error
+	FD   int    // of MakeInflight
 	Base uint32 // of StopRing: where the device would go on, as ring.Config.Base has it
+}
+
+// RingLog is what is noted in the dirty log of a ring.
+type RingLog struct {
+	On       bool   // the guest's buffers that are written
+	Ring     bool   // the ring
+	RingAddr uint64 // guest physical address that stands for the used ring's
 }
 
 // RegionID names a mapped memory region within a session. IDs are never used
@@ -48,8 +56,12 @@ type Role struct {
 
 // The actions.
 type (
-	// Reply sends a message to the front-end on the main channel.
-	Reply struct{ Message wire.Message }
+	// Reply sends a message to the front-end on the main channel, with
+	// descriptors, which are closed afterwards.
+	Reply struct {
+		Message wire.Message
+		FDs     []int
+	}
 
 	// CloseFDs closes descriptors that a message was not entitled to carry or
 	// that the session has no use for.
@@ -88,14 +100,61 @@ type (
 		Config  ring.Config
 		Enabled bool
 		Wake    bool // call the guest at once: what it knew of calls was another device's
+
+		Log      RingLog
+		Inflight bool // keep the record of chains in flight, in the ring's part of it
 	}
 
 	// StopRing stops a ring that runs: what it holds is completed, and no guest
-	// memory is touched and no call made for it afterwards. Pending: Base.
+	// memory is touched and no call made for it afterwards. With Leave nothing is
+	// waited for: chains that a port holds stay in the record of those in flight.
+	// Pending: Base.
 	StopRing struct {
 		Token Token
 		Ring  int
 		Role  Role
+		Leave bool
+	}
+
+	// MapLog makes a part of a file the dirty log, in the place of the one that
+	// there is. The executor closes FD. Pending: Err.
+	MapLog struct {
+		Token        Token
+		FD           int
+		Offset, Size uint64
+	}
+
+	// LogRing changes what is logged of a ring that runs.
+	LogRing struct {
+		Ring int
+		Role Role
+		Log  RingLog
+	}
+
+	// SetLogFD gives the session a descriptor to write to when pages were logged,
+	// in the place of the one that it has, which is closed. Pending: Err, if it
+	// cannot be used; it is closed then.
+	SetLogFD struct {
+		Token Token
+		FD    int
+	}
+
+	// MakeInflight makes a file of Size zero bytes for the record of chains in
+	// flight. Pending: Err, and FD, which becomes the session's.
+	MakeInflight struct {
+		Token Token
+		Size  uint64
+	}
+
+	// MapInflight makes a part of a file the record of chains in flight of the
+	// rings that start from here on: Stride bytes for each of Rings. No ring runs.
+	// The executor closes FD. Pending: Err.
+	MapInflight struct {
+		Token  Token
+		FD     int
+		Offset uint64
+		Rings  int
+		Stride uint64
 	}
 
 	// EnableRing enables or disables a ring that runs.
@@ -182,6 +241,11 @@ func (EnableRing) action()    {}
 func (KickRing) action()      {}
 func (SetFD) action()         {}
 func (SetBackendFD) action()  {}
+func (MapLog) action()        {}
+func (LogRing) action()       {}
+func (SetLogFD) action()      {}
+func (MakeInflight) action()  {}
+func (MapInflight) action()   {}
 func (SendRARP) action()      {}
 func (SetMTU) action()        {}
 func (SetMAC) action()        {}

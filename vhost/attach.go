@@ -32,18 +32,16 @@ func (r *runner) mapRegions(a MapRegions) error {
 // ring runs.
 func (r *runner) setMemory(a SetMemory) {
 	keep := make(map[RegionID]*osio.Mapping, len(a.IDs))
-	known := make([]*osio.Mapping, 0, len(a.IDs))
 	regions := make([]shm.Region, 0, len(a.IDs))
 	for i, id := range a.IDs {
 		m := r.maps[id]
 		keep[id] = m
 		delete(r.maps, id)
-		known = append(known, m)
 		regions = append(regions, shm.Region{GPA: a.Regions[i].GPA, UVA: a.Regions[i].UVA, Mem: m.Bytes()})
 	}
-	r.known.Store(&known)
 	r.unmapAll()
 	r.maps = keep
+	r.remember()
 	r.mem = nil
 	if len(regions) == 0 {
 		return
@@ -65,7 +63,22 @@ func (r *runner) unmapAll() {
 	r.maps = nil
 }
 
-// owns reports whether addr is guest memory; a faulting worker asks.
+// remember makes what is mapped known to threads that fault.
+func (r *runner) remember() {
+	known := make([]*osio.Mapping, 0, len(r.maps)+2)
+	for _, m := range r.maps {
+		known = append(known, m)
+	}
+	for _, m := range []*osio.Mapping{r.dirty.mem, r.flight.mem} {
+		if m != nil {
+			known = append(known, m)
+		}
+	}
+	r.known.Store(&known)
+}
+
+// owns reports whether addr is memory that is shared with a front-end; a faulting
+// worker asks.
 func (r *runner) owns(addr uintptr) bool {
 	for _, m := range *r.known.Load() {
 		if m.Contains(addr) {
@@ -113,6 +126,10 @@ func (r *runner) startRing(a StartRing) error {
 	if a.Role.Dir == netdev.DirCtrl {
 		r.limitPairs(1) // until the guest says more
 	}
+	a.Config.Log = r.ringLog(a.Log)
+	if a.Inflight {
+		a.Config.Inflight = r.flight.part(a.Ring)
+	}
 	var started error
 	r.check(w.do(func() { started = w.start(a, r.mem, r.fds[a.Ring]) }))
 	if started == nil {
@@ -124,7 +141,7 @@ func (r *runner) startRing(a StartRing) error {
 
 func (r *runner) stopRing(a StopRing) (base uint32) {
 	w := r.worker(a.Role)
-	r.check(w.do(func() { base = w.halt(w.leg(a.Role.Dir)) }))
+	r.check(w.do(func() { base = w.halt(w.leg(a.Role.Dir), a.Leave) }))
 	if a.Role.Dir == netdev.DirCtrl {
 		r.limitPairs(r.dev.Pairs())
 	}
@@ -154,6 +171,7 @@ func (r *runner) release() {
 	}
 	r.endTransfer()
 	r.unmapAll()
+	r.releaseShared()
 	for i := range r.fds {
 		osio.CloseAll(r.fds[i][:])
 	}

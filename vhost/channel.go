@@ -124,9 +124,9 @@ func (c *channel) discard() {
 	c.fds, c.buf = nil, c.buf[:0]
 }
 
-// write sends a message. It returns ErrStalled if the front-end leaves too much
-// unread for too long.
-func (c *channel) write(m wire.Message) error {
+// write sends a message, with descriptors, which stay the caller's. It returns
+// ErrStalled if the front-end leaves too much unread for too long.
+func (c *channel) write(m wire.Message, fds []int) error {
 	c.out = m.Append(c.out[:0])
 	b := c.out
 	_ = c.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
@@ -134,7 +134,7 @@ func (c *channel) write(m wire.Message) error {
 	var err error
 	for len(b) > 0 {
 		werr := c.raw.Write(func(fd uintptr) bool {
-			n, err = osio.Send(int(fd), b, nil, false)
+			n, err = osio.Send(int(fd), b, fds, false)
 			return !errors.Is(err, syscall.EAGAIN)
 		})
 		switch {
@@ -145,7 +145,7 @@ func (c *channel) write(m wire.Message) error {
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrHangup, err)
 		}
-		b = b[n:]
+		b, fds = b[n:], nil
 	}
 	return nil
 }

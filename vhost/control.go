@@ -14,7 +14,8 @@ func (s *Session) getFeatures(m wire.Message, _ []int) { s.reply(m, wire.U64(s.o
 
 // setFeatures takes the acknowledged bits. QEMU sends the same set once for
 // each queue pair, while the first pair runs already; a set that differs is
-// refused while a ring runs. A front-end that does not acknowledge the
+// refused while a ring runs, but for the bit that switches the dirty log. A
+// front-end that does not acknowledge the
 // protocol's bit will never enable a ring, so all of them are.
 func (s *Session) setFeatures(m wire.Message, _ []int) {
 	bits := virtio.Features(m.Payload.(wire.U64))
@@ -25,6 +26,7 @@ func (s *Session) setFeatures(m wire.Message, _ []int) {
 	acked := bits &^ transportBits
 	if s.have && acked == s.acked && s.applied {
 		s.enableAll(bits)
+		s.switchLog(bits.Has(wire.FeatureLogAll))
 		s.startAll(m, s.ack)
 		return
 	}
@@ -33,6 +35,7 @@ func (s *Session) setFeatures(m wire.Message, _ []int) {
 		return
 	}
 	s.acked, s.have, s.applied = acked, true, false
+	s.logging = bits.Has(wire.FeatureLogAll)
 	s.enableAll(bits)
 	s.apply(func(err error) {
 		if err != nil {

@@ -246,6 +246,7 @@ func TestFault016DescriptorsAreReplaced(t *testing.T) {
 	w.ok(err)
 	t.Cleanup(func() { osio.CloseAll(sock[:]) })
 	w.ok(g.Tell(wire.SetBackendReqFD, wire.Empty{}, sock[0]))
+	w.ok(g.Demand(wire.SetLogFD, wire.Empty{}, tx.Err))
 	w.leaks(func() {
 		for range 1000 {
 			for _, fd := range []struct {

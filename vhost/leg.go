@@ -19,6 +19,7 @@ type leg struct {
 	deaf    bool       // the kick descriptor failed and is not looked at any more
 	broken  bool       // the guest broke the ring, and that has been reported
 	grace   vtime.Time // until when a transmit ring that was never enabled is left alone
+	log     RingLog    // what is noted in the dirty log
 	called  bool       // a call was due since the ring started, made or owed
 	buf     [8]byte
 }
@@ -125,15 +126,19 @@ func (w *worker) callResult(l *leg, now vtime.Time, err error) {
 func (w *worker) poll(l *leg, now vtime.Time) {
 	var call netdev.Call
 	var err error
+	var work netdev.Work
 	switch l.dir {
 	case netdev.DirRX:
-		_, call, err = w.pair.RX.Poll(now, quantum)
+		work, call, err = w.pair.RX.Poll(now, quantum)
 	case netdev.DirTX:
-		_, call, err = w.pair.TX.Poll(now, quantum)
+		work, call, err = w.pair.TX.Poll(now, quantum)
 	case netdev.DirCtrl:
 		var done []netdev.Action
-		_, call, done, err = w.ctrl.Poll(now, quantum)
+		work, call, done, err = w.ctrl.Poll(now, quantum)
 		w.events.control(done)
+	}
+	if l.log.On && work.Completed > 0 {
+		w.tellLog()
 	}
 	if err != nil {
 		w.report(l, err)
@@ -185,11 +190,14 @@ func (w *worker) attach(l *leg, now vtime.Time, q *ring.Device) {
 	}
 }
 
-func (w *worker) detach(l *leg, now vtime.Time) (q *ring.Device, call netdev.Call) {
+func (w *worker) detach(l *leg, now vtime.Time, leave bool) (q *ring.Device, call netdev.Call) {
 	switch l.dir {
 	case netdev.DirRX:
 		return w.pair.DetachRX(now)
 	case netdev.DirTX:
+		if leave {
+			return w.pair.LeaveTX(now)
+		}
 		return w.pair.DetachTX(now)
 	}
 	return w.ctrl.Detach(now), netdev.Call{}

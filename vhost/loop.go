@@ -47,7 +47,7 @@ func (w *worker) loop() {
 		return
 	}
 	for i := range w.legs {
-		w.halt(&w.legs[i])
+		w.halt(&w.legs[i], false)
 	}
 }
 

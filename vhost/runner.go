@@ -29,6 +29,8 @@ type runner struct {
 	reason  error    // why the session ended
 
 	transfer *transfer // of device state, nil if none was begun
+	dirty    dirtyLog
+	flight   flight
 
 	maps  map[RegionID]*osio.Mapping
 	known atomic.Pointer[[]*osio.Mapping] // maps, for a faulting thread to read
@@ -74,6 +76,8 @@ func newRunner(ch *channel, dev *netdev.Device, cfg *Config) *runner {
 	r.shared.dev, r.shared.clock, r.shared.events, r.shared.owns = dev, osio.NewClock(), r, r.owns
 	r.shared.grace, r.shared.poll, r.shared.cpus = cfg.EnableGrace, cfg.PollTime, cfg.CPUs
 	r.shared.pairs.Store(int32(dev.Pairs()))
+	r.shared.logFD.Store(-1)
+	r.dirty.fd = -1
 	return r
 }
 
@@ -212,6 +216,14 @@ func (r *runner) drop(a Action) {
 		osio.Close(a.FD)
 	case TransferState:
 		osio.Close(a.FD)
+	case MapLog:
+		osio.Close(a.FD)
+	case SetLogFD:
+		osio.Close(a.FD)
+	case MapInflight:
+		osio.Close(a.FD)
+	case Reply:
+		osio.CloseAll(a.FDs)
 	}
 }
 
@@ -219,9 +231,10 @@ func (r *runner) drop(a Action) {
 func (r *runner) do(a Action) []Action {
 	switch a := a.(type) {
 	case Reply:
-		if err := r.ch.write(a.Message); err != nil {
+		if err := r.ch.write(a.Message, a.FDs); err != nil {
 			r.end(err)
 		}
+		osio.CloseAll(a.FDs)
 	case CloseFDs:
 		osio.CloseAll(a.FDs)
 	case MapRegions:
@@ -245,6 +258,34 @@ func (r *runner) do(a Action) []Action {
 		}
 	case SetBackendFD:
 		return r.sess.Done(a.Token, Result{Err: r.setBackend(a.FD)})
+	case ResetDevice:
+		r.dev.Reset()
+		r.shared.pairs.Store(int32(r.dev.Pairs()))
+	case NotifyConfig:
+		r.notifyConfig()
+	case End:
+		r.end(a.Reason)
+	default:
+		return r.doShared(a)
+	}
+	return nil
+}
+
+// doShared carries out the actions of migration, of shared memory other than the
+// guest's, and those that change the device.
+func (r *runner) doShared(a Action) []Action {
+	switch a := a.(type) {
+	case MapLog:
+		return r.sess.Done(a.Token, Result{Err: r.mapLog(a)})
+	case LogRing:
+		r.logRing(a)
+	case SetLogFD:
+		return r.sess.Done(a.Token, Result{Err: r.setLogFD(a.FD)})
+	case MakeInflight:
+		fd, err := osio.Memfd("vhost-user inflight", int64(a.Size))
+		return r.sess.Done(a.Token, Result{FD: fd, Err: err})
+	case MapInflight:
+		return r.sess.Done(a.Token, Result{Err: r.mapInflight(a)})
 	case SendRARP:
 		r.sendRARP(a)
 	case SetMTU:
@@ -255,13 +296,6 @@ func (r *runner) do(a Action) []Action {
 		return r.sess.Done(a.Token, Result{Err: r.beginTransfer(a)})
 	case CheckState:
 		return r.sess.Done(a.Token, Result{Err: r.checkTransfer()})
-	case ResetDevice:
-		r.dev.Reset()
-		r.shared.pairs.Store(int32(r.dev.Pairs()))
-	case NotifyConfig:
-		r.notifyConfig()
-	case End:
-		r.end(a.Reason)
 	}
 	return nil
 }

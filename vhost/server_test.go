@@ -286,7 +286,7 @@ func TestListenErrors(t *testing.T) {
 		{"no directory", vhost.Config{SocketPath: filepath.Join(dir, "a", "b")}, nil, "mkdir -p"},
 		{"descriptor closed", vhost.Config{FD: 999999}, vhost.ErrConfig, "FD 999999"},
 		{"too few ports", vhost.Config{SocketPath: file, Device: netdev.Config{QueuePairs: 2}}, vhost.ErrConfig, "1 for 2 queue pairs"},
-		{"protocol", vhost.Config{SocketPath: file, Protocol: wire.ProtocolLogSHMFD}, vhost.ErrConfig, "LOG_SHMFD"},
+		{"protocol", vhost.Config{SocketPath: file, Protocol: wire.ProtocolSharedObject}, vhost.ErrConfig, "SHARED_OBJECT"},
 		{"device", vhost.Config{SocketPath: file, Device: netdev.Config{MTU: 10}}, netdev.ErrConfig, "MTU 10"},
 	}
 	for _, tt := range tests {

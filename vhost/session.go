@@ -25,7 +25,9 @@ const basicOffer = wire.ProtocolMQ | wire.ProtocolReplyAck | wire.ProtocolBacken
 	wire.ProtocolStatus
 
 // ProtocolOffer is the protocol features that a Session and Server implement.
-const ProtocolOffer = basicOffer | wire.ProtocolRARP | wire.ProtocolMTU | wire.ProtocolDeviceState
+const ProtocolOffer = basicOffer | wire.ProtocolLogSHMFD | wire.ProtocolRARP | wire.ProtocolMTU |
+	wire.ProtocolInflightSHMFD | wire.ProtocolDeviceState |
+	wire.ProtocolVringBaseInflight | wire.ProtocolVringBaseSkipDrain
 
 // InbandOffer is for a composer that takes kicks as messages (KickRing) and makes
 // calls as messages on the socket of SetBackendFD, and does none of the actions
@@ -90,6 +92,9 @@ type Session struct {
 	protocol wire.ProtocolFeatures
 	status   uint8
 	broken   bool // a ring is: the device needs a reset
+	logging  bool // LOG_ALL is acknowledged
+	logged   bool // there is a dirty log
+	inflight inflight
 	loading  bool // the last transfer of state was one to us
 	loaded   bool // the state is that of another device
 
@@ -128,6 +133,9 @@ func NewSession(cfg SessionConfig) *Session {
 		cfg.Protocol = ProtocolOffer
 	}
 	s := &Session{cfg: cfg, offer: cfg.Features | wire.FeatureProtocol}
+	if cfg.Protocol.Has(wire.ProtocolLogSHMFD) {
+		s.offer |= wire.FeatureLogAll
+	}
 	n := 2 * cfg.QueuePairs
 	if cfg.Features.Has(virtio.FeatureCtrlVQ) {
 		n++
@@ -264,6 +272,12 @@ var handlers = map[wire.Request]func(*Session, wire.Message, []int){
 	wire.NetSetMTU:           (*Session).setMTU,
 	wire.SetDeviceStateFD:    (*Session).setDeviceState,
 	wire.CheckDeviceState:    (*Session).checkDeviceState,
+	wire.SetLogBase:          (*Session).setLogBase,
+	wire.SetLogFD:            (*Session).setLogFD,
+	wire.GetInflightFD:       (*Session).getInflight,
+	wire.SetInflightFD:       (*Session).setInflight,
+
+	wire.GetVringBaseSkipDrain: (*Session).getVringBase,
 }
 
 // needs are the protocol features without whose offer a request is not served.
@@ -286,6 +300,13 @@ var needs = map[wire.Request]wire.ProtocolFeatures{
 
 	wire.SetDeviceStateFD: wire.ProtocolDeviceState,
 	wire.CheckDeviceState: wire.ProtocolDeviceState,
+
+	wire.SetLogBase:    wire.ProtocolLogSHMFD,
+	wire.SetLogFD:      wire.ProtocolLogSHMFD,
+	wire.GetInflightFD: wire.ProtocolInflightSHMFD,
+	wire.SetInflightFD: wire.ProtocolInflightSHMFD,
+
+	wire.GetVringBaseSkipDrain: wire.ProtocolVringBaseSkipDrain | wire.ProtocolInflightSHMFD,
 }
 
 // handler returns the handler of a request.

@@ -94,7 +94,7 @@ func (p *player) perform(actions []vhost.Action) {
 		if token == 0 {
 			continue
 		}
-		r := vhost.Result{Base: 7}
+		r := vhost.Result{Base: 7, FD: 99}
 		if p.fail != "" {
 			r.Err, p.fail = errors.New(p.fail), ""
 		}
@@ -106,6 +106,9 @@ func (p *player) perform(actions []vhost.Action) {
 func describe(a vhost.Action) (string, vhost.Token) {
 	switch a := a.(type) {
 	case vhost.Reply:
+		if len(a.FDs) > 0 {
+			return fmt.Sprintf("%v with %v", a.Message, a.FDs), 0
+		}
 		return a.Message.String(), 0
 	case vhost.CloseFDs:
 		return fmt.Sprintf("close %v", a.FDs), 0
@@ -120,9 +123,18 @@ func describe(a vhost.Action) (string, vhost.Token) {
 		if a.Wake {
 			wake = ", call the guest"
 		}
+		if a.Log.On {
+			wake += fmt.Sprintf(", log %+v", a.Log)
+		}
+		if a.Inflight {
+			wake += ", recorded"
+		}
 		return fmt.Sprintf("start ring %d as %v of pair %d: size %d base %d desc %#x avail %#x used %#x enabled %v%s",
 			a.Ring, a.Role.Dir, a.Role.Pair, c.Size, c.Base, c.Desc, c.Avail, c.Used, a.Enabled, wake), a.Token
 	case vhost.StopRing:
+		if a.Leave {
+			return fmt.Sprintf("stop ring %d, chains may stay in flight", a.Ring), a.Token
+		}
 		return fmt.Sprintf("stop ring %d", a.Ring), a.Token
 	case vhost.EnableRing:
 		return fmt.Sprintf("enable ring %d: %v", a.Ring, a.On), 0
@@ -132,6 +144,16 @@ func describe(a vhost.Action) (string, vhost.Token) {
 		return fmt.Sprintf("ring %d: %v descriptor %d", a.Ring, a.Kind, a.FD), a.Token
 	case vhost.SetBackendFD:
 		return fmt.Sprintf("back-end socket %d", a.FD), a.Token
+	case vhost.MapLog:
+		return fmt.Sprintf("log from %d: %#x bytes at %#x", a.FD, a.Size, a.Offset), a.Token
+	case vhost.LogRing:
+		return fmt.Sprintf("ring %d: log %+v", a.Ring, a.Log), 0
+	case vhost.SetLogFD:
+		return fmt.Sprintf("log descriptor %d", a.FD), a.Token
+	case vhost.MakeInflight:
+		return fmt.Sprintf("make a record of %d bytes", a.Size), a.Token
+	case vhost.MapInflight:
+		return fmt.Sprintf("record from %d at %#x: %d rings of %d bytes", a.FD, a.Offset, a.Rings, a.Stride), a.Token
 	case vhost.SendRARP:
 		return fmt.Sprintf("send RARP of %x", a.MAC), 0
 	case vhost.SetMTU:
@@ -202,10 +224,14 @@ func payloadOf(r wire.Request, n []uint64, noFD bool) wire.Payload {
 		return wire.U64(n[0])
 	case wire.SetVringNum, wire.SetVringBase, wire.SetVringEnable:
 		return wire.VringState{Index: uint32(n[0]), Num: uint32(n[1])}
-	case wire.GetVringBase, wire.VringKick:
+	case wire.GetVringBase, wire.GetVringBaseSkipDrain, wire.VringKick:
 		return wire.VringState{Index: uint32(n[0])}
 	case wire.SetVringAddr:
-		return wire.VringAddr{Index: uint32(n[0]), Desc: n[1], Avail: n[2], Used: n[3]}
+		v := wire.VringAddr{Index: uint32(n[0]), Desc: n[1], Avail: n[2], Used: n[3]}
+		if len(n) > 4 {
+			v.Flags, v.Log = 1, n[4]
+		}
+		return v
 	case wire.SetVringKick, wire.SetVringCall, wire.SetVringErr:
 		return wire.VringFD{Index: uint8(n[0]), NoFD: noFD}
 	case wire.SetMemTable:
@@ -216,6 +242,10 @@ func payloadOf(r wire.Request, n []uint64, noFD bool) wire.Payload {
 		return t
 	case wire.AddMemReg, wire.RemMemReg:
 		return wire.MemRegion{Region: regionOf(n)}
+	case wire.SetLogBase:
+		return wire.LogArea{Size: n[0], Offset: n[1]}
+	case wire.GetInflightFD, wire.SetInflightFD:
+		return inflightOf(n)
 	case wire.SetDeviceStateFD:
 		return wire.StateTransfer{Direction: uint32(n[0]), Phase: uint32(n[1])}
 	case wire.SetConfig:
@@ -224,6 +254,18 @@ func payloadOf(r wire.Request, n []uint64, noFD bool) wire.Payload {
 		return wire.Config{Offset: uint32(n[0]), Data: make([]byte, n[1])}
 	}
 	return wire.Empty{}
+}
+
+// inflightOf reads rings and entries, and where the record is if that comes too.
+func inflightOf(n []uint64) wire.Inflight {
+	var v wire.Inflight
+	if len(n) >= 2 {
+		v.NumQueues, v.QueueSize = uint16(n[0]), uint16(n[1])
+	}
+	if len(n) >= 4 {
+		v.MapSize, v.MapOffset = n[2], n[3]
+	}
+	return v
 }
 
 // setConfigOf reads the offset, the flags and the bytes.

@@ -22,6 +22,7 @@ type ringState struct {
 	kicked  bool           // SET_VRING_KICK, or with in-band notifications the first enable, came since the last stop
 	enabled bool
 	running bool
+	log     RingLog // while it runs
 }
 
 // complete reports whether everything that a start needs from the front-end's
@@ -111,6 +112,7 @@ func (s *Session) setVringAddr(m wire.Message, _ []int) {
 	same := r.placed && r.addr.Desc == v.Desc && r.addr.Avail == v.Avail && r.addr.Used == v.Used
 	place := func() {
 		r.addr, r.placed, r.located = v, true, same && r.located
+		s.relog(i)
 		s.startRing(m, i, s.ack)
 	}
 	if same || !r.running {
@@ -149,7 +151,7 @@ func (s *Session) getVringBase(m wire.Message, _ []int) {
 		answer()
 		return
 	}
-	s.stopRing(i, answer)
+	s.leaveRing(i, s.leaves(m, i), answer)
 }
 
 // unkick takes the kick descriptor from a ring that does not run; it starts
@@ -288,6 +290,10 @@ func (s *Session) launch(i int, then func(error)) {
 		then(err)
 		return
 	}
+	if _, err := s.recorded(i); err != nil {
+		then(err)
+		return
+	}
 	s.apply(func(err error) {
 		if err != nil {
 			then(err)
@@ -300,6 +306,8 @@ func (s *Session) launch(i int, then func(error)) {
 func (s *Session) emitStart(i int, cfg ring.Config, then func(error)) {
 	r := &s.rings[i]
 	cfg.Features = s.acked
+	r.log = s.ringLog(r)
+	recorded, _ := s.recorded(i)
 	t := s.pend(func(res Result) {
 		r.running = res.Err == nil
 		if r.running {
@@ -310,7 +318,8 @@ func (s *Session) emitStart(i int, cfg ring.Config, then func(error)) {
 		}
 		then(res.Err)
 	})
-	s.emit(StartRing{Token: t, Ring: i, Role: s.role(i), Config: cfg, Enabled: r.enabled, Wake: s.loaded})
+	s.emit(StartRing{Token: t, Ring: i, Role: s.role(i), Config: cfg, Enabled: r.enabled, Wake: s.loaded,
+		Log: r.log, Inflight: recorded})
 }
 
 // place translates a ring's addresses. After a memory change a part whose
@@ -342,14 +351,17 @@ func (s *Session) place(r *ringState) (ring.Config, error) {
 }
 
 // stopRing stops ring i, which runs, and keeps its index.
-func (s *Session) stopRing(i int, then func()) {
+func (s *Session) stopRing(i int, then func()) { s.leaveRing(i, false, then) }
+
+// leaveRing is stopRing, and may leave chains in flight.
+func (s *Session) leaveRing(i int, leave bool, then func()) {
 	r := &s.rings[i]
 	t := s.pend(func(res Result) {
 		r.running, r.base = false, res.Base
 		s.stats.RingStops++
 		then()
 	})
-	s.emit(StopRing{Token: t, Ring: i, Role: s.role(i)})
+	s.emit(StopRing{Token: t, Ring: i, Role: s.role(i), Leave: leave})
 }
 
 // stopAll stops every ring that runs and calls then with their numbers.

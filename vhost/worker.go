@@ -40,6 +40,7 @@ type shared struct {
 	events events
 	owns   func(addr uintptr) bool // whether an address is guest memory
 	grace  time.Duration           // Config.EnableGrace
+	logFD  atomic.Int32            // to be written when pages were logged, -1 for none
 	poll   time.Duration           // Config.PollTime
 	cpus   []int                   // Config.CPUs
 
@@ -185,7 +186,7 @@ func (w *worker) poke() {
 func (w *worker) stop() {
 	_ = w.do(func() {
 		for i := range w.legs {
-			w.halt(&w.legs[i])
+			w.halt(&w.legs[i], false)
 		}
 		w.quit = true
 	})
@@ -230,7 +231,7 @@ func (w *worker) start(a StartRing, mem *shm.Memory, fds [3]int) error {
 	}
 	w.tellPort()
 	now := w.clock.Now()
-	*l = leg{ring: a.Ring, dir: l.dir, fds: fds, enabled: a.Enabled}
+	*l = leg{ring: a.Ring, dir: l.dir, fds: fds, enabled: a.Enabled, log: a.Log}
 	if l.dir == netdev.DirTX {
 		l.grace = now.Add(w.grace)
 	}
@@ -244,18 +245,18 @@ func (w *worker) start(a StartRing, mem *shm.Memory, fds [3]int) error {
 	return nil
 }
 
-// halt stops a ring and returns where it would go on. It runs on the
-// thread.
-func (w *worker) halt(l *leg) (base uint32) {
+// halt stops a ring and returns where it would go on. With leave it waits for
+// nothing. It runs on the thread.
+func (w *worker) halt(l *leg, leave bool) (base uint32) {
 	if !l.running {
 		return 0
 	}
 	now := w.clock.Now()
 	w.readKicks(l, now) // so that none is lost to the count
-	if l.dir == netdev.DirTX {
+	if l.dir == netdev.DirTX && !leave {
 		w.drain()
 	}
-	q, call := w.detach(l, w.clock.Now())
+	q, call := w.detach(l, w.clock.Now(), leave)
 	if call.Needed {
 		w.makeCall(l)
 	}

@@ -71,6 +71,9 @@ func (r *Ring) Buffer(token uint32) []byte {
 	return r.mem.At(r.bufs+uint64(token)*r.bytes, r.bytes)
 }
 
+// BufferGPA returns the guest physical address of the buffer that a token names.
+func (r *Ring) BufferGPA(token uint32) uint64 { return r.bufs + uint64(token)*r.bytes }
+
 func (r *Ring) slot(token uint32, n int) ring.Buf {
 	return ring.Buf{Addr: r.bufs + uint64(token)*r.bytes, Len: uint32(n)}
 }

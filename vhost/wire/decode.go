@@ -19,6 +19,7 @@ const (
 	memRegion
 	config
 	logArea
+	logAnswer
 	iotlb
 	inflight
 	uuid
@@ -39,6 +40,7 @@ var sizes = [...]struct{ least, most int }{
 	memRegion:     {36, 40},
 	config:        {12, 12 + MaxConfig},
 	logArea:       {16, 16},
+	logAnswer:     {0, 16},
 	iotlb:         {26, 32},
 	inflight:      {20, 24},
 	uuid:          {16, 16},
@@ -106,6 +108,8 @@ func decodePayload(k kind, b []byte) (Payload, error) {
 		return decodeConfig(b)
 	case logArea:
 		return LogArea{Size: u64(b), Offset: u64(b[8:])}, nil
+	case logAnswer:
+		return decodeLogAnswer(b)
 	case iotlb:
 		return IOTLB{IOVA: u64(b), Size: u64(b[8:]), UVA: u64(b[16:]), Perm: b[24], Type: b[25]}, nil
 	case inflight:
@@ -161,6 +165,21 @@ func decodeMemRegion(b []byte) (Payload, error) {
 		return nil, fmt.Errorf("%w: payload of %d bytes, want 40", ErrLostOffset, len(b))
 	}
 	return MemRegion{Region: Region{GPA: u64(b[8:]), Size: u64(b[16:]), UVA: u64(b[24:])}}, nil
+}
+
+// decodeLogAnswer reads the answer to SET_LOG_BASE, on whose form back-ends
+// differ: nothing (DPDK), a number (libvhost-user, and Session here), or the
+// request's own payload.
+func decodeLogAnswer(b []byte) (Payload, error) {
+	switch len(b) {
+	case 0:
+		return Empty{}, nil
+	case 8:
+		return U64(u64(b)), nil
+	case 16:
+		return LogArea{Size: u64(b), Offset: u64(b[8:])}, nil
+	}
+	return nil, fmt.Errorf("%w: %d bytes, want 0, 8 or 16", ErrPayloadSize, len(b))
 }
 
 func decodeConfig(b []byte) (Payload, error) {

@@ -81,7 +81,7 @@ var specs = [...]spec{
 	SetOwner:              {"SET_OWNER", empty, none, noFDs},
 	ResetOwner:            {"RESET_OWNER", empty, none, noFDs},
 	SetMemTable:           {"SET_MEM_TABLE", memTable, none, perRegionFD},
-	SetLogBase:            {"SET_LOG_BASE", logArea, none, oneFD},
+	SetLogBase:            {"SET_LOG_BASE", logArea, logAnswer, oneFD},
 	SetLogFD:              {"SET_LOG_FD", empty, none, oneFD},
 	SetVringNum:           {"SET_VRING_NUM", vringState, none, noFDs},
 	SetVringAddr:          {"SET_VRING_ADDR", vringAddr, none, noFDs},

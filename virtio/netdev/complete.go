@@ -44,9 +44,7 @@ func (t *TX) complete(now vtime.Time) {
 
 // finishAll stages the used entries of every chain that the queue holds.
 func (t *TX) finishAll(now vtime.Time) {
-	for t.due = 0; t.pend.n > 0; {
-		t.finish(now, t.pend.pop())
-	}
+	t.finishSent(now)
 	for head := range t.slots {
 		if t.slots[head].state != slotFree {
 			t.finish(now, uint16(head))
