@@ -169,7 +169,7 @@ func splitList(key, value string) []string {
 	}
 	out := parts[:1:1]
 	for _, s := range parts[1:] {
-		if strings.Contains(s, "=") && !strings.Contains(s, ":") {
+		if head, _, _ := strings.Cut(s, "+"); strings.Contains(head, "=") && !strings.Contains(head, ":") {
 			out[len(out)-1] += "," + s
 			continue
 		}

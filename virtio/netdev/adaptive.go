@@ -27,6 +27,14 @@ const (
 	trialTime   = 2 * time.Millisecond  // after which holding must have made packets grow
 	firstPause  = 10 * time.Millisecond // before it is tried again, doubled each time
 	longestWait = time.Second
+
+	orphanTests = 64                     // completions that the guest wanted no call for: it uses none
+	scanEvery   = 50 * time.Microsecond  // between two looks at such a guest's ring
+	scanTime    = 200 * time.Microsecond // after work
+	thinOrphan  = 50 * time.Microsecond  // hold of its ACKs
+	quietTime   = 2 * time.Millisecond   // without a flow of another kind on the ring
+	fewPackets  = 4                      // in flight: perhaps the sender measures the path
+	fewEvery    = 10 * time.Millisecond  // then one ACK passes so often
 )
 
 // control is the adaptive policy of a pair: it sees what goes over the rings,
@@ -40,6 +48,11 @@ const (
 // window) ends it at once.
 type control struct {
 	calls uint64 // publications for which the guest wanted a call
+	mute  uint64 // and those for which it did not
+
+	scans     bool       // the ring is looked at every scanEvery, without kicks
+	other     vtime.Time // the last packet of a flow that is not held
+	otherFlow int16      // that flow
 }
 
 // sendState is what control remembers of the direction from the guest.
@@ -47,6 +60,9 @@ type sendState struct {
 	at    vtime.Time // the last packet with payload
 	since int64      // payload since the guest last waited for something
 	end   frame.Seq  // the sequence number after the last byte sent
+
+	segment int        // payload of a segment
+	passed  vtime.Time // the last ACK that passed because few packets were in flight
 
 	from  vtime.Time // start of the window in which bytes counts
 	bytes int64
@@ -86,7 +102,47 @@ func (c *control) sent(now vtime.Time, p *Pair, v *frameView, at *slot) (hold bo
 	s.end = in.Seq.Add(uint32(v.payload))
 	c.decide(now, p, f)
 	at.flow, at.bytes = f.index, int32(v.payload)
-	return s.batch
+	if s.segment = v.segment(); !s.batch {
+		c.beside(now, p, f)
+	}
+	return s.batch && !c.orphan()
+}
+
+// orphan reports whether the guest's driver lets go of packets when it hands them
+// over, so that no completion matters to it.
+func (c *control) orphan() bool { return c.calls == 0 && c.mute >= orphanTests }
+
+// published notes whether the guest wanted a call for used entries.
+func (c *control) published(call Call) {
+	switch {
+	case call.Needed && (call.Reason == CallEvent || call.Reason == CallFlag):
+		c.calls++
+	case call.Reason == CallEventIdx || call.Reason == CallNoInterrupt:
+		c.mute++
+	}
+}
+
+// scan begins or ends the looks at the ring of a guest that orphans. For it no
+// hold makes packets large: what helps is to find many at once, and to join
+// them.
+func (c *control) scan(p *Pair, on bool) {
+	if c.scans == on {
+		return
+	}
+	s := &p.TX.svc
+	if c.scans = on; on {
+		s.poll, s.every = scanTime, scanEvery
+		return
+	}
+	s.poll, s.lookAt = 0, vtime.Never
+	p.TX.more = p.TX.q != nil
+}
+
+// beside notes a packet of a flow that is not held: somebody may wait for an
+// answer to it, and it must not wait for a look.
+func (c *control) beside(now vtime.Time, p *Pair, f *flow) {
+	c.other, c.otherFlow = now, f.index
+	c.scan(p, false)
 }
 
 // measure takes a packet into the figures of its flow.
@@ -113,8 +169,13 @@ func (c *control) measure(now vtime.Time, p *Pair, f *flow, n int64) {
 func (c *control) decide(now vtime.Time, p *Pair, f *flow) {
 	s := &f.send
 	switch {
-	case !s.batch && s.since >= bulkBytes && s.rate >= fastRate && s.mean/8 < largeMean && c.calls >= wantsCalls && now >= s.retry:
-		s.batch, s.begun, s.before, s.tried = true, now, s.mean, false
+	case !s.batch && s.since >= bulkBytes && s.rate >= fastRate && s.mean/8 < largeMean && now >= s.retry:
+		if c.calls >= wantsCalls || c.orphan() {
+			s.batch, s.begun, s.before, s.tried = true, now, s.mean, c.orphan()
+			if c.otherFlow == f.index {
+				c.other = 0
+			}
+		}
 	case s.batch && s.rate < slowRate:
 		c.leave(p, f)
 	case s.batch && !s.tried && now.Sub(s.begun) >= trialTime:
@@ -123,6 +184,9 @@ func (c *control) decide(now vtime.Time, p *Pair, f *flow) {
 			s.pause = min(max(firstPause, 2*s.pause), longestWait)
 			s.retry = now.Add(s.pause)
 		}
+	}
+	if s.batch && c.orphan() && (c.other == 0 || now.Sub(c.other) > quietTime) {
+		c.scan(p, true)
 	}
 }
 
@@ -135,22 +199,35 @@ func (c *control) leave(p *Pair, f *flow) {
 }
 
 // acked accounts a TCP frame to the guest, and reports whether it may wait: plain
-// says that it could, being an ACK and no more.
-func (c *control) acked(now vtime.Time, p *Pair, f *flow, a *newACK, plain bool) bool {
+// says that it could, being an ACK and no more, and before is what was
+// acknowledged until then. While few packets are in flight one of many passes: a
+// sender that drains the path to measure it (bbr_update_min_rtt, v6.12) has to
+// see its true length.
+func (c *control) acked(now vtime.Time, p *Pair, f *flow, a *newACK, before frame.Seq, plain bool) bool {
 	f.heard = now
 	if a.payload > 0 || a.sack || a.wnd == 0 || a.flags&^(frame.TCPAck|frame.TCPPsh) != 0 {
 		c.leave(p, f)
 		f.send.since = 0
 		return false
 	}
-	return plain && f.send.batch
+	if !plain || !f.send.batch {
+		return false
+	}
+	s := &f.send
+	if few := int32(fewPackets * s.segment); s.end.Sub(before) <= few && now >= s.passed.Add(fewEvery) {
+		s.passed = now
+		return false
+	}
+	return true
 }
 
 // arm sets the deadline for everything of the pair that is held, if it is not
 // set or is later.
 func (c *control) arm(now vtime.Time, p *Pair, f *flow) {
 	t := maxHold
-	if r := f.send.rate; r > 0 {
+	if c.orphan() {
+		t = thinOrphan
+	} else if r := f.send.rate; r > 0 {
 		t = min(max(time.Duration(batchBytes*int64(time.Second)/r), minHold), maxHold)
 	}
 	at := now.Add(t)

@@ -47,9 +47,7 @@ func (t *TX) mayTake(now vtime.Time) bool {
 	} else {
 		s.open = s.delay == 0 || t.delayed(now)
 	}
-	if !s.open {
-		t.more = false
-	}
+	t.more = s.open // and until the ring is found empty
 	return s.open
 }
 

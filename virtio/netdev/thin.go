@@ -25,9 +25,10 @@ func (r *RX) deliverThin(now vtime.Time, h *virtio.NetHdr, f []byte) (waits bool
 	}
 	ack, plain := r.plainACK(f)
 	may := plain && r.thins && fl.acks.may(now, &ack)
+	before := fl.acks.ack
 	fl.acks.note(now, &ack)
 	if r.pair.ctl != nil {
-		may = r.pair.ctl.acked(now, r.pair, fl, &ack, may)
+		may = r.pair.ctl.acked(now, r.pair, fl, &ack, before, may)
 	}
 	if may {
 		r.wait(now, fl, h, f)
@@ -195,7 +196,7 @@ func (r *RX) commitThin(now vtime.Time, n int, h *virtio.NetHdr) []byte {
 	a, _ := r.plainACK(nil)
 	fl.acks.note(now, &a)
 	if r.pair.ctl != nil {
-		r.pair.ctl.acked(now, r.pair, fl, &a, false)
+		r.pair.ctl.acked(now, r.pair, fl, &a, fl.acks.ack, false)
 	}
 	if !fl.acks.waits {
 		return nil

@@ -133,8 +133,8 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 		t.complete(now)
 	}
 	call := t.publish(now, &t.work)
-	if c := t.pair.ctl; c != nil && call.Needed && call.Reason != CallFirst {
-		c.calls++
+	if c := t.pair.ctl; c != nil {
+		c.published(call)
 	}
 	if t.withheld > 0 {
 		t.stats.CallsSuppressed[CallHold]++
