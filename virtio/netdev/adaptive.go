@@ -31,7 +31,7 @@ const (
 	orphanTests = 64                     // completions that the guest wanted no call for: it uses none
 	scanEvery   = 50 * time.Microsecond  // between two looks at such a guest's ring
 	scanTime    = 200 * time.Microsecond // after work
-	thinOrphan  = 50 * time.Microsecond  // hold of its ACKs
+	thinOrphan  = 60 * time.Microsecond  // hold of its ACKs
 	quietTime   = 2 * time.Millisecond   // without a flow of another kind on the ring
 	fewPackets  = 4                      // in flight: perhaps the sender measures the path
 	fewEvery    = 10 * time.Millisecond  // then one ACK passes so often
