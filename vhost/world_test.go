@@ -21,7 +21,12 @@ import (
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(backendVariable); path != "" {
+		os.Exit(beBackend(path))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // testPort is a port that counts what it is sent, and hands out what a test
 // puts into it.

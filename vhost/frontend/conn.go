@@ -39,6 +39,7 @@ type Conn struct {
 
 	conn *net.UnixConn
 	raw  syscall.RawConn
+	fds  []int // that came since they were last asked for
 }
 
 // Dial connects to the back-end that listens at path.
@@ -93,9 +94,28 @@ func (c *Conn) SendBytes(b []byte, fds ...int) error {
 // Send sends a message with descriptors, which stay the caller's.
 func (c *Conn) Send(m wire.Message, fds ...int) error { return c.SendBytes(m.Append(nil), fds...) }
 
-// Recv returns the next message from the back-end. The error is io.EOF if the
-// back-end closed the connection, ErrTimeout if nothing came.
+// RecvFDs is Recv for a message that brings descriptors, which are the caller's.
+func (c *Conn) RecvFDs() (wire.Message, []int, error) {
+	m, err := c.recv()
+	fds := c.fds
+	c.fds = nil
+	if err != nil {
+		osio.CloseAll(fds)
+		fds = nil
+	}
+	return m, fds, err
+}
+
+// Recv returns the next message from the back-end; descriptors with it are
+// closed. The error is io.EOF if the back-end closed the connection, ErrTimeout if
+// nothing came.
 func (c *Conn) Recv() (wire.Message, error) {
+	m, fds, err := c.RecvFDs()
+	osio.CloseAll(fds)
+	return m, err
+}
+
+func (c *Conn) recv() (wire.Message, error) {
 	_ = c.conn.SetReadDeadline(c.deadline())
 	b := make([]byte, wire.HeaderLen, wire.HeaderLen+wire.MaxPayload)
 	if err := c.readFull(b); err != nil {
@@ -113,14 +133,34 @@ func (c *Conn) Recv() (wire.Message, error) {
 }
 
 func (c *Conn) readFull(b []byte) error {
-	_, err := io.ReadFull(c.conn, b)
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return ErrTimeout
-	case errors.Is(err, syscall.ECONNRESET):
-		return io.EOF
+	for n := 0; n < len(b); {
+		k, err := c.readSome(b[n:])
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return ErrTimeout
+		case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF) && n == 0:
+			return io.EOF
+		case errors.Is(err, io.EOF):
+			return io.ErrUnexpectedEOF
+		case err != nil:
+			return err
+		}
+		n += k
 	}
-	return err
+	return nil
+}
+
+func (c *Conn) readSome(b []byte) (n int, err error) {
+	rerr := c.raw.Read(func(fd uintptr) bool {
+		var got []int
+		n, got, err = osio.Recv(int(fd), b, nil)
+		c.fds = append(c.fds, got...)
+		return !errors.Is(err, syscall.EAGAIN)
+	})
+	if rerr != nil {
+		return 0, rerr
+	}
+	return n, err
 }
 
 // Ask sends a request that has a reply of its own and returns its payload.

@@ -126,3 +126,14 @@ func (g *Guest) Stop(i int) (base uint32, err error) {
 	}
 	return p.(wire.VringState).Num, nil
 }
+
+// Resume takes the guest to another connection, after the back-end that it had
+// has gone: the memory and the rings are the same, and so is what they hold. What
+// was negotiated is acknowledged again; memory and rings are the caller's to
+// share and start anew, the latter at their Ring.ResumeBase.
+func (g *Guest) Resume(c *Conn) error {
+	_ = g.Conn.Close()
+	c.EmptyRights = g.EmptyRights
+	g.Conn = c
+	return g.Negotiate(g.Features, g.Protocol)
+}

@@ -66,6 +66,17 @@ func (r *Ring) Addr() wire.VringAddr {
 	}
 }
 
+// ResumeBase is the base from which a front-end starts the ring again when its
+// back-end has gone without a word, as QEMU does: a split ring's used index, and
+// for a packed ring what a back-end with a record of chains in flight does not
+// look at, the start.
+func (r *Ring) ResumeBase() uint32 {
+	if r.Config.Packed() {
+		return r.Config.Base
+	}
+	return uint32(binary.LittleEndian.Uint16(r.mem.At(r.Config.Used+2, 2)))
+}
+
 // Buffer returns the memory of the buffer that a token names.
 func (r *Ring) Buffer(token uint32) []byte {
 	return r.mem.At(r.bufs+uint64(token)*r.bytes, r.bytes)
