@@ -28,15 +28,17 @@ type machineConfig struct {
 	memMB    int
 	nic      nicConfig
 	console  *console
+	extend   func(*qemu.Options) // adds to the command line; nil: nothing
 }
 
 // nicConfig is the network device that the machine gets.
 type nicConfig struct {
-	socket   string // abstract name of the vhost-user socket
+	socket   string // abstract name of the vhost-user socket, or its path
 	pairs    int
 	ring     int
 	eventIdx bool
 	indirect bool
+	more     string // further properties of the device, each with a comma before it
 }
 
 // machine is a running QEMU.
@@ -155,6 +157,9 @@ func (c *machineConfig) options(control *os.File) []qemu.Fn {
 			o.AppendQEMU("-serial", "stdio",
 				"-chardev", fmt.Sprintf("socket,id=ctl,fd=%d", o.AddFile(control)), "-serial", "chardev:ctl")
 			o.AppendQEMU(c.nic.args(c.vectors())...)
+			if c.extend != nil {
+				c.extend(o)
+			}
 			return nil
 		},
 	}
@@ -213,11 +218,19 @@ func (c *machineConfig) interrupts() string {
 func (d *nicConfig) args(vectors int) []string {
 	onOff := map[bool]string{false: "off", true: "on"}
 	return []string{
-		"-chardev", "socket,id=vu,abstract=on,path=" + d.socket,
+		"-chardev", d.chardev(),
 		"-netdev", fmt.Sprintf("vhost-user,id=n0,chardev=vu,queues=%d", d.pairs),
-		"-device", fmt.Sprintf("virtio-net-pci,netdev=n0,mac=%s,romfile=,mq=%s,vectors=%d,rx_queue_size=%d,tx_queue_size=%d,event_idx=%s,indirect_desc=%s",
-			guestMAC, onOff[d.pairs > 1], vectors, d.ring, d.ring, onOff[d.eventIdx], onOff[d.indirect]),
+		"-device", fmt.Sprintf("virtio-net-pci,netdev=n0,mac=%s,romfile=,mq=%s,vectors=%d,rx_queue_size=%d,tx_queue_size=%d,event_idx=%s,indirect_desc=%s%s",
+			guestMAC, onOff[d.pairs > 1], vectors, d.ring, d.ring, onOff[d.eventIdx], onOff[d.indirect], d.more),
 	}
+}
+
+// chardev is the connection to the device. A name with a slash is a path.
+func (d *nicConfig) chardev() string {
+	if strings.Contains(d.socket, "/") {
+		return "socket,id=vu,reconnect=1,path=" + d.socket
+	}
+	return "socket,id=vu,abstract=on,path=" + d.socket
 }
 
 // socketPair is the two ends of a stream of our own.

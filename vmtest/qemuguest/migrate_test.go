@@ -1,0 +1,471 @@
+package qemuguest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hugelgupf/vmtest/qemu"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+
+	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/qemuguest/proto"
+)
+
+// migrations is how often the guest moves: twice, there and back, or as often as
+// VNETBENCH_MIGRATIONS says.
+func migrations(t *testing.T) int {
+	text := os.Getenv("VNETBENCH_MIGRATIONS")
+	if text == "" {
+		return 2
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("VNETBENCH_MIGRATIONS: %v", err)
+	}
+	return n
+}
+
+// TestMigration moves a guest to and fro between two `vnetbench serve`, each with
+// a tap on one bridge, while a stream of random bytes goes to the guest and comes
+// back over one TCP connection. Every byte is compared. The guest does not
+// announce itself: it is RARP by the back-end that moves its address to the other
+// port of the bridge, which is looked at.
+func TestMigration(t *testing.T) {
+	if why := missingForMigration(); why != "" {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(why)
+		}
+		t.Skip("SKIPPED, NOT TESTED:", why)
+	}
+	m := newMove(t)
+	m.boot()
+	m.connect()
+	m.flow(time.Second)
+	n := migrations(t)
+	for i := range n {
+		begin := time.Now()
+		before := m.echoed.Load()
+		m.migrate()
+		if got := m.echoed.Load(); got == before {
+			t.Errorf("migration %d: nothing came back meanwhile", i)
+		}
+		m.flow(500 * time.Millisecond)
+		if port := m.learned(); port != m.at {
+			t.Errorf("migration %d: the bridge has the guest at port %d, want %d", i, port, m.at)
+		}
+		t.Logf("migration %d: %v, %d bytes echoed meanwhile", i, time.Since(begin).Round(time.Millisecond), m.echoed.Load()-before)
+	}
+	m.finish()
+}
+
+func missingForMigration() string {
+	if os.Geteuid() != 0 {
+		return "needs root for a network namespace and taps"
+	}
+	if _, err := FindEmulator(context.Background()); err != nil {
+		return err.Error()
+	}
+	if _, err := FindKernel("6.1"); err != nil {
+		return err.Error()
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// move is a guest that moves between two back-ends.
+type move struct {
+	t        *testing.T
+	dir      string
+	scenario vmtest.Scenario
+	config   machineConfig // of every machine, without what differs
+	image    *image
+	listen   net.Listener
+	bridge   *netlink.Handle
+	ports    [2]int // of the bridge, as interface indices
+	at       int    // the back-end in use
+	vm       *machine
+	monitor  *qmp
+	conn     net.Conn
+
+	echoed atomic.Int64
+	pause  atomic.Bool
+	fed    chan int64 // how many bytes were sent, when that ended
+	heard  chan error
+}
+
+func newMove(t *testing.T) *move {
+	t.Helper()
+	m := &move{t: t, fed: make(chan int64, 1), heard: make(chan error, 1)}
+	var err error
+	m.dir, err = os.MkdirTemp("", "vnbmv")
+	m.ok(err)
+	t.Cleanup(func() { os.RemoveAll(m.dir) })
+	s := vmtest.Default()
+	s.Kernel, s.QueuePairs = "6.1", 1
+	m.scenario, err = s.Applied()
+	m.ok(err)
+	m.prepareMachine()
+	binary := m.build("vnetbench", modulePath+"/cmd/vnetbench")
+	m.ok(inNewNamespace(func() error { return m.network(binary) }))
+	return m
+}
+
+func (m *move) ok(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// build builds a program of this module.
+func (m *move) build(name, pkg string) string {
+	m.t.Helper()
+	out := filepath.Join(m.dir, name)
+	cmd := exec.Command("go", "build", "-o", out, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=amd64")
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		m.t.Fatalf("%v: %s", err, msg)
+	}
+	return out
+}
+
+func (m *move) prepareMachine() {
+	ctx := m.t.Context()
+	g := New(Config{Program: m.build("echo", "./testdata/echo")})
+	em, err := g.findEmulator(ctx)
+	m.ok(err)
+	k, err := FindKernel(m.scenario.Kernel)
+	m.ok(err)
+	m.image, err = g.image(ctx, &m.scenario, k)
+	m.ok(err)
+	m.config = machineConfig{emulator: em, kernel: k, cpus: 1, memMB: 192, console: &console{},
+		nic: nicConfig{pairs: 1, ring: 256, eventIdx: true, indirect: true, more: ",guest_announce=off"}}
+}
+
+// network runs in the new namespace: a bridge with the host's address, and two
+// back-ends whose taps are its ports.
+func (m *move) network(binary string) (err error) {
+	ns, err := netns.Get()
+	if err != nil {
+		return err
+	}
+	m.t.Cleanup(func() { ns.Close() })
+	if m.bridge, err = netlink.NewHandleAt(ns); err != nil {
+		return err
+	}
+	m.t.Cleanup(m.bridge.Close)
+	br := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}
+	if err := errors.Join(hostSysctls(&m.scenario), netlink.LinkAdd(br), setAddress("br0", endsFor(4).host, 1500)); err != nil {
+		return err
+	}
+	for i := range m.ports {
+		if err := m.serve(binary, i); err != nil {
+			return err
+		}
+		link, err := netlink.LinkByName(m.tap(i))
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetMaster(link, br); err != nil {
+			return err
+		}
+		m.ports[i] = link.Attrs().Index
+	}
+	m.listen, err = net.Listen("tcp", net.JoinHostPort(endsFor(4).hostIP(), strconv.Itoa(receiverPort)))
+	if err == nil {
+		m.t.Cleanup(func() { m.listen.Close() })
+	}
+	return err
+}
+
+func (m *move) tap(i int) string    { return fmt.Sprintf("vnb%d", i) }
+func (m *move) socket(i int) string { return filepath.Join(m.dir, m.tap(i)+".sock") }
+
+// serve starts a back-end and waits for its socket.
+func (m *move) serve(binary string, i int) error {
+	cmd := exec.Command(binary, "serve", "--socket-path", m.socket(i), "--net", "tap:"+m.tap(i), "--stats", "0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	m.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			m.t.Errorf("back-end %d: %v", i, err)
+		}
+		if m.t.Failed() {
+			m.t.Logf("back-end %d said:\n%s", i, said.String())
+		}
+	})
+	for range 400 {
+		if _, err := os.Stat(m.socket(i)); err == nil {
+			return nil
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	return errors.New("the back-end does not listen")
+}
+
+// start starts a machine at back-end i, one that waits for a guest with
+// incoming.
+func (m *move) start(i int, incoming string) (*machine, *qmp) {
+	m.t.Helper()
+	initrd, err := m.image.file()
+	m.ok(err)
+	ours, theirs, err := socketPair()
+	m.ok(err)
+	defer theirs.Close()
+	c := m.config
+	c.initrd, c.nic.socket = initrd, m.socket(i)
+	c.extend = func(o *qemu.Options) {
+		o.AppendQEMU("-chardev", fmt.Sprintf("socket,id=qmp,fd=%d", o.AddFile(theirs)), "-mon", "chardev=qmp,mode=control")
+		if incoming != "" {
+			o.AppendQEMU("-incoming", incoming)
+		}
+	}
+	vm, err := startMachine(c)
+	m.ok(err)
+	m.t.Cleanup(vm.kill)
+	conn, err := net.FileConn(ours)
+	ours.Close()
+	m.ok(err)
+	m.t.Cleanup(func() { conn.Close() })
+	q := newQMP(conn)
+	m.ok(q.do("qmp_capabilities", nil, nil))
+	return vm, q
+}
+
+// boot starts the guest and talks to it until its program runs.
+func (m *move) boot() {
+	m.t.Helper()
+	m.vm, m.monitor = m.start(0, "")
+	deadline := time.After(bootPatience)
+	for {
+		select {
+		case msg, ok := <-m.vm.messages:
+			if !ok {
+				m.t.Fatalf("the guest has gone; console: %s", m.config.console.last(10))
+			}
+			switch msg.Kind {
+			case proto.Ready:
+				m.ok(m.vm.send(proto.Message{Kind: proto.Go}))
+			case proto.Quiet:
+				m.ok(m.vm.send(proto.Message{Kind: proto.Seen}))
+			case proto.Agreed:
+				return
+			case proto.Error:
+				m.t.Fatalf("the guest: %s", msg.Text)
+			}
+		case <-deadline:
+			m.t.Fatalf("the guest does not come up; console: %s", m.config.console.last(10))
+		}
+	}
+}
+
+// pieceBytes and pieceEvery pace the stream to some 8 MB/s: a guest whose memory
+// changes faster than it can be moved never arrives.
+const (
+	pieceBytes = 16 << 10
+	pieceEvery = 2 * time.Millisecond
+)
+
+// connect takes the guest's connection, and begins to feed and to compare.
+func (m *move) connect() {
+	m.t.Helper()
+	m.ok(m.listen.(*net.TCPListener).SetDeadline(time.Now().Add(30 * time.Second)))
+	c, err := m.listen.Accept()
+	m.ok(err)
+	m.conn = c
+	m.t.Cleanup(func() { c.Close() })
+	stop := m.t.Context().Done()
+	go m.feed(stop)
+	go m.hear()
+}
+
+func randomBytes() *rand.ChaCha8 { return rand.NewChaCha8([32]byte{1: 7}) }
+
+func (m *move) feed(stop <-chan struct{}) {
+	var sent int64
+	defer func() { m.fed <- sent }()
+	src, buf := randomBytes(), make([]byte, pieceBytes)
+	tick := time.NewTicker(pieceEvery)
+	defer tick.Stop()
+	for !m.pause.Load() {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		_, _ = src.Read(buf)
+		n, err := m.conn.Write(buf)
+		sent += int64(n)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// hear compares what comes back with what was sent.
+func (m *move) hear() {
+	src := randomBytes()
+	got, want := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, err := m.conn.Read(got)
+		_, _ = src.Read(want[:n])
+		if string(got[:n]) != string(want[:n]) {
+			m.heard <- fmt.Errorf("wrong bytes after %d", m.echoed.Load())
+			return
+		}
+		m.echoed.Add(int64(n))
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			m.heard <- err
+			return
+		}
+	}
+}
+
+// flow waits until the stream has moved on, and for a time.
+func (m *move) flow(d time.Duration) {
+	m.t.Helper()
+	before, end := m.echoed.Load(), time.Now().Add(20*time.Second)
+	for m.echoed.Load() < before+4*pieceBytes {
+		select {
+		case err := <-m.heard:
+			m.t.Fatalf("the stream ended: %v; console: %s", err, m.config.console.last(10))
+		case <-time.After(5 * time.Millisecond):
+		}
+		if time.Now().After(end) {
+			m.t.Fatalf("the stream stands still at byte %d; console: %s", before, m.config.console.last(10))
+		}
+	}
+	time.Sleep(d)
+}
+
+// migrate moves the guest to the other back-end.
+func (m *move) migrate() {
+	m.t.Helper()
+	to := 1 - m.at
+	uri := "unix:" + filepath.Join(m.dir, "migration.sock")
+	vm, q := m.start(to, uri)
+	m.ok(m.monitor.do("migrate-set-parameters", map[string]any{"max-bandwidth": int64(4 << 30), "downtime-limit": 500}, nil))
+	m.ok(m.monitor.do("migrate", map[string]any{"uri": uri}, nil))
+	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		var status struct {
+			Status    string
+			ErrorDesc string `json:"error-desc"`
+		}
+		m.ok(m.monitor.do("query-migrate", nil, &status))
+		if status.Status == "completed" {
+			break
+		}
+		if status.Status == "failed" || time.Now().After(end) {
+			m.t.Fatalf("migration is %s: %s; console: %s", status.Status, status.ErrorDesc, m.config.console.last(10))
+		}
+	}
+	m.ok(m.monitor.do("quit", nil, nil))
+	m.vm.waitEnd(endPatience)
+	m.vm, m.monitor, m.at = vm, q, to
+}
+
+// learned is the back-end at whose port the bridge has the guest.
+func (m *move) learned() int {
+	m.t.Helper()
+	all, err := m.bridge.NeighList(0, syscall.AF_BRIDGE)
+	m.ok(err)
+	for _, n := range all {
+		if n.HardwareAddr.String() != guestMAC {
+			continue
+		}
+		for i, port := range m.ports {
+			if n.LinkIndex == port {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// finish ends the stream and compares the counts.
+func (m *move) finish() {
+	m.t.Helper()
+	m.pause.Store(true)
+	sent := <-m.fed
+	m.ok(m.conn.(*net.TCPConn).CloseWrite())
+	select {
+	case err := <-m.heard:
+		m.ok(err)
+	case <-time.After(30 * time.Second):
+		m.t.Fatal("the stream does not end")
+	}
+	if got := m.echoed.Load(); got != sent || got == 0 {
+		m.t.Errorf("%d bytes sent, %d came back", sent, got)
+	}
+	m.t.Logf("%d bytes there and back, every one compared", sent)
+}
+
+// qmp is QEMU's monitor.
+type qmp struct {
+	conn net.Conn
+	in   *bufio.Scanner
+}
+
+func newQMP(c net.Conn) *qmp {
+	in := bufio.NewScanner(c)
+	in.Buffer(make([]byte, 4096), 1<<20)
+	return &qmp{c, in}
+}
+
+// do executes a command and reads its answer, passing over events and the
+// greeting.
+func (q *qmp) do(command string, args map[string]any, into any) error {
+	msg := map[string]any{"execute": command}
+	if args != nil {
+		msg["arguments"] = args
+	}
+	_ = q.conn.SetDeadline(time.Now().Add(30 * time.Second))
+	if err := json.NewEncoder(q.conn).Encode(msg); err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	for q.in.Scan() {
+		var answer struct {
+			Return json.RawMessage
+			Error  *struct{ Desc string }
+		}
+		if err := json.Unmarshal(q.in.Bytes(), &answer); err != nil {
+			return fmt.Errorf("%s: %w", command, err)
+		}
+		switch {
+		case answer.Error != nil:
+			return fmt.Errorf("%s: %s", command, answer.Error.Desc)
+		case answer.Return == nil:
+			continue
+		case into != nil:
+			return json.Unmarshal(answer.Return, into)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s: %w", command, errors.Join(io.ErrUnexpectedEOF, q.in.Err()))
+}
