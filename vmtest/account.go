@@ -12,7 +12,7 @@ import (
 // and of one call.
 func NewQueue(pair int, dir netdev.Dir, s *netdev.Stats, exitNs, irqNs float64) Queue {
 	return Queue{
-		Queue: pair, Dir: dir.String(),
+		Guest: "sender", Queue: pair, Dir: dir.String(),
 		Packets: int64(s.Packets), Bytes: int64(s.PayloadBytes), FrameBytes: int64(s.Bytes), Segments: int64(s.Segs),
 		GSOMeanBytes: ratio(s.PayloadBytes, s.DataPackets),
 		GSOHist:      hist(&s.GSOSize), PacketsPerKick: hist(&s.PacketsPerKick), PacketsPerCall: hist(&s.PacketsPerCall),

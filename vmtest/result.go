@@ -99,6 +99,7 @@ type Totals struct {
 
 // Queue is the device's account of one ring.
 type Queue struct {
+	Guest           string           `json:"guest"` // whose: sender or receiver, with a number if there are several
 	Queue           int              `json:"queue"` // pair index
 	Dir             string           `json:"dir"`   // tx, rx or ctrl
 	Packets         int64            `json:"packets"`

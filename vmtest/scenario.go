@@ -83,6 +83,7 @@ type Scenario struct {
 	Host     HostConfig     `json:"host"`
 	Link     LinkConfig     `json:"link"`
 	Receiver ReceiverConfig `json:"receiver"`
+	Guests   GuestsConfig   `json:"guests"`
 	Trace    TraceConfig    `json:"trace"`
 }
 
@@ -155,8 +156,18 @@ type ReceiverConfig struct {
 // Kinds of receivers.
 const (
 	ReceiverModel  = "model"  // hostnet/link's
-	ReceiverKernel = "kernel" // a second guest with a kernel of its own
+	ReceiverKernel = "kernel" // guests with kernels of their own
 )
+
+// MaxGuests bounds the guests of each kind in one run.
+const MaxGuests = 64
+
+// GuestsConfig is how many guests a run has. Flow i goes from sender i modulo the
+// senders to receiver i modulo the receivers.
+type GuestsConfig struct {
+	Senders   int `json:"senders"`
+	Receivers int `json:"receivers"` // with ReceiverKernel
+}
 
 // TraceConfig says where packets are recorded.
 type TraceConfig struct {
@@ -180,6 +191,7 @@ func Default() Scenario {
 		Host:     HostConfig{Model: "calibrated"},
 		Link:     LinkConfig{Delay: 2 * time.Microsecond},
 		Receiver: ReceiverConfig{Rmem: 6 << 20, GRO: true, Kind: ReceiverModel},
+		Guests:   GuestsConfig{Senders: 1, Receivers: 1},
 		Trace:    TraceConfig{At: "device"},
 	}
 }

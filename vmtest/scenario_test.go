@@ -23,6 +23,7 @@ func TestSetAndGetEveryKey(t *testing.T) {
 		"host.tx_base": "2µs", "host.tx_per_kb": "100ns", "host.rx": "800ns", "link.rate": "10G", "link.delay": "2µs",
 		"link.queue": "1M", "link.loss": "0.01", "receiver.rmem": "32M", "receiver.gro": "off", "receiver.mtu": "9000",
 		"receiver.kernel": "6.12", "receiver.kind": "kernel", "trace.at": "host", "trace.rules": "on",
+		"guests.senders": "3", "guests.receivers": "2",
 	}
 	for _, k := range vmtest.Keys() {
 		if strings.Contains(k.Name, "NAME") || strings.Contains(k.Name, "KEY") {

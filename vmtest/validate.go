@@ -19,6 +19,12 @@ func (s *Scenario) Validate() error {
 		return fmt.Errorf("duration: 0 measures nothing; write a time such as 20ms, or set bytes")
 	case s.PreGap2 > 0 && s.PreGap == 0:
 		return fmt.Errorf("pregap2: it needs a pregap")
+	case s.Guests.Senders > s.Flows:
+		return fmt.Errorf("guests.senders: %d, and there are %d flows; a guest needs one to send", s.Guests.Senders, s.Flows)
+	case s.Guests.Receivers > s.Flows:
+		return fmt.Errorf("guests.receivers: %d, and there are %d flows", s.Guests.Receivers, s.Flows)
+	case s.Guests.Receivers > 1 && s.Receiver.Kind != ReceiverKernel:
+		return fmt.Errorf("guests.receivers: %d; receivers are guests with receiver.kind kernel only", s.Guests.Receivers)
 	case len(s.PerFlow) > s.Flows:
 		return fmt.Errorf("flow.%d: there are only %d flows; raise flows", len(s.PerFlow)-1, s.Flows)
 	}

@@ -75,6 +75,8 @@ func checkModelled(s *vmtest.Scenario) error {
 		return fmt.Errorf("receiver.gro: off; a tap passes packets on whole; use tso=off,gso=off, or --guest sim")
 	case s.Receiver.Kernel != "":
 		return fmt.Errorf("receiver.kernel: %q; the receiver is this machine's kernel; use --guest sim", s.Receiver.Kernel)
+	case s.Guests != d.Guests:
+		return fmt.Errorf("guests.senders: %d; there is one virtual machine; use --guest uml", s.Guests.Senders)
 	case s.Receiver.Kind != d.Receiver.Kind:
 		return fmt.Errorf("receiver.kind: %q; the receiver is this machine's kernel; use --guest uml", s.Receiver.Kind)
 	case s.Trace.At != d.Trace.At:

@@ -62,6 +62,9 @@ func newWorld(s vmtest.Scenario, scale map[string]float64, trace io.Writer) (*wo
 	if s.Receiver.Kind == vmtest.ReceiverKernel {
 		return nil, fmt.Errorf("receiver.kind: %q; the simulated guest's receiver is a model; use --guest uml", s.Receiver.Kind)
 	}
+	if s.Guests.Senders > 1 {
+		return nil, fmt.Errorf("guests.senders: %d; the simulated guest is alone; use --guest uml", s.Guests.Senders)
+	}
 	applied, err := s.Applied()
 	if err != nil {
 		return nil, err

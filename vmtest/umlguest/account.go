@@ -16,23 +16,23 @@ import (
 // snapshot is every counter of the world at one time.
 type snapshot struct {
 	at       vtime.Time
-	tx, rx   []netdev.Stats
-	ctrl     netdev.Stats
-	busy     time.Duration // of the workers
+	rings    []host.Rings  // of the guests, in the calendar's order: the senders first
+	busy     time.Duration // of the senders' workers
 	received []int64       // by flow
 }
-
-func (s *snapshot) rings() host.Rings { return host.Rings{RX: s.rx, TX: s.tx, Ctrl: s.ctrl} }
 
 func (w *world) snapshot(now vtime.Time) snapshot {
 	if w.s.Topology == vmtest.TopologyVeth {
 		return w.capture.snapshot(now)
 	}
-	s := snapshot{at: now, ctrl: w.sender.dev.dev.Ctrl().Snapshot()}
-	for i, k := range w.sender.dev.workers {
-		p := w.sender.dev.dev.Pair(i)
-		s.tx, s.rx = append(s.tx, p.TX.Snapshot()), append(s.rx, p.RX.Snapshot())
-		s.busy += k.Busy
+	s := snapshot{at: now}
+	for _, c := range w.cal.clients {
+		s.rings = append(s.rings, c.dev.rings())
+	}
+	for _, x := range w.sources {
+		for _, k := range x.c.dev.workers {
+			s.busy += k.Busy
+		}
 	}
 	for i := range w.flows {
 		s.received = append(s.received, w.received(i))
@@ -40,10 +40,20 @@ func (w *world) snapshot(now vtime.Time) snapshot {
 	return s
 }
 
+// rings are the device's counters.
+func (s *session) rings() host.Rings {
+	r := host.Rings{Ctrl: s.dev.Ctrl().Snapshot()}
+	for i := range s.dev.Pairs() {
+		p := s.dev.Pair(i)
+		r.TX, r.RX = append(r.TX, p.TX.Snapshot()), append(r.RX, p.RX.Snapshot())
+	}
+	return r
+}
+
 // received is the payload of a flow that arrived in order, and that was
 // acknowledged by a receiving guest.
 func (w *world) received(flow int) int64 {
-	if w.receiver == nil {
+	if len(w.receivers) == 0 {
 		return w.net.Received(flow)
 	}
 	return max(int64(w.flows[flow].acked)-1, 0)
@@ -66,7 +76,7 @@ func (w *world) outcome(k Kernel) *vmtest.Run {
 	if r.Release == "" && w.s.Topology == vmtest.TopologyVirtio {
 		r.Release = vmtest.ReleaseNAPI // what virtio_net does since v5.3
 	}
-	to.rings().AddQueues(r, from.rings(), exit, irq)
+	w.addQueues(r, from, to, exit, irq)
 	if w.s.Topology == vmtest.TopologyVirtio {
 		host := vmtest.PerMB(float64(to.busy-from.busy), r.Totals.Bytes)
 		r.Totals.HostNsPerMB = &host
@@ -79,6 +89,21 @@ func (w *world) outcome(k Kernel) *vmtest.Run {
 	hash := w.rec.hash.Hex()
 	r.TraceHash = &hash
 	return r
+}
+
+// addQueues adds the queues of all guests; the totals are the senders'.
+func (w *world) addQueues(r *vmtest.Run, from, to *snapshot, exit, irq float64) {
+	var tx, rx netdev.Stats
+	for i, x := range w.sources {
+		t, v := to.rings[i].Append(r, strings.TrimPrefix(x.c.name, "guest "), from.rings[i], exit, irq)
+		tx.Merge(&t)
+		rx.Merge(&v)
+	}
+	r.Totals = vmtest.NewTotals(&tx, &rx, exit, irq)
+	for i, far := range w.receivers {
+		i += len(w.sources)
+		to.rings[i].Append(r, strings.TrimPrefix(far.c.name, "guest "), from.rings[i], exit, irq)
+	}
 }
 
 func (w *world) addFlows(r *vmtest.Run, from, to *snapshot) {
@@ -113,31 +138,43 @@ func (w *world) said(when string) []map[string]int64 {
 	for i := range out {
 		out[i] = map[string]int64{}
 	}
-	for _, line := range w.sender.vm.console.said("flow") {
-		words := strings.Fields(line)
-		if len(words) < 2 || words[1] != when {
-			continue
-		}
-		i, err := strconv.Atoi(words[0])
-		if err != nil || i < 0 || i >= len(out) {
-			continue
-		}
-		for _, word := range words[2:] {
-			name, v, _ := strings.Cut(word, "=")
-			if n, err := strconv.ParseUint(v, 10, 64); err == nil && n < 1<<63 {
-				out[i][name] = int64(n)
+	for k, x := range w.sources {
+		for _, line := range x.c.vm.console.said("flow") {
+			words := strings.Fields(line)
+			if len(words) < 2 || words[1] != when {
+				continue
 			}
+			i, err := strconv.Atoi(words[0])
+			if i = i*len(w.sources) + k; err != nil || i < 0 || i >= len(out) { // a guest counts its own
+				continue
+			}
+			readValues(out[i], words[2:])
 		}
 	}
 	return out
 }
 
-// guestCounters are what the guest's TCP counted in the measured time, as
+// readValues reads words of the form name=number.
+func readValues(out map[string]int64, words []string) {
+	for _, word := range words {
+		name, v, _ := strings.Cut(word, "=")
+		if n, err := strconv.ParseUint(v, 10, 64); err == nil && n < 1<<63 {
+			out[name] = int64(n)
+		}
+	}
+}
+
+// guestCounters are what the senders' TCP counted in the measured time, as
 // /proc/net/netstat and snmp name it; counters that did not move are left out.
 func (w *world) guestCounters() map[string]float64 {
-	out := counters(w.sender.vm.console.said("end"))
-	for name, v := range counters(w.sender.vm.console.said("warm")) {
-		out[name] -= v
+	out := map[string]float64{}
+	for _, x := range w.sources {
+		for name, v := range counters(x.c.vm.console.said("end")) {
+			out[name] += v
+		}
+		for name, v := range counters(x.c.vm.console.said("warm")) {
+			out[name] -= v
+		}
 	}
 	for name, v := range out {
 		if v == 0 || name == "RtoAlgorithm" || name == "RtoMin" || name == "RtoMax" || name == "MaxConn" || name == "CurrEstab" {
@@ -168,19 +205,23 @@ func counters(lines []string) map[string]float64 {
 func (w *world) series() []vmtest.Sample {
 	out := []vmtest.Sample{}
 	for i := 1; i < len(w.marks); i++ {
-		out = append(out, sample(&w.marks[i-1], &w.marks[i]))
+		out = append(out, sample(&w.marks[i-1], &w.marks[i], len(w.sources)))
 	}
 	return out
 }
 
-func sample(from, to *snapshot) vmtest.Sample {
+// sample is what the senders' devices counted between two marks.
+func sample(from, to *snapshot, senders int) vmtest.Sample {
 	s := vmtest.Sample{TNs: int64(to.at.Sub(base))}
-	for i := range to.tx {
-		s.Bytes += int64(to.tx[i].PayloadBytes - from.tx[i].PayloadBytes)
-		s.Packets += int64(to.tx[i].DataPackets - from.tx[i].DataPackets)
-		s.Kicks += int64(to.tx[i].Kicks - from.tx[i].Kicks)
-		s.TxCalls += int64(to.tx[i].Calls - from.tx[i].Calls)
-		s.RxCalls += int64(to.rx[i].Calls - from.rx[i].Calls)
+	for g := range senders {
+		to, from := &to.rings[g], &from.rings[g]
+		for i := range to.TX {
+			s.Bytes += int64(to.TX[i].PayloadBytes - from.TX[i].PayloadBytes)
+			s.Packets += int64(to.TX[i].DataPackets - from.TX[i].DataPackets)
+			s.Kicks += int64(to.TX[i].Kicks - from.TX[i].Kicks)
+			s.TxCalls += int64(to.TX[i].Calls - from.TX[i].Calls)
+			s.RxCalls += int64(to.RX[i].Calls - from.RX[i].Calls)
+		}
 	}
 	return s
 }

@@ -26,11 +26,12 @@ type calendar struct {
 }
 
 // run lets time pass until done, or until the guests have switched themselves
-// off. It begins with all guests running at time 0, as they do when they boot.
+// off that do not serve others. It begins with all guests running at time 0, as
+// they do when they boot: one after the other, until each waits.
 func (k *calendar) run() error {
 	for _, c := range k.clients {
-		if err := c.serve(); err != nil {
-			return k.finish(err)
+		if err := k.ended(c, c.serve()); err != nil {
+			return err
 		}
 	}
 	for !k.done {
@@ -38,7 +39,7 @@ func (k *calendar) run() error {
 			return k.ctx.Err()
 		}
 		if err := k.round(); err != nil {
-			return k.finish(err)
+			return err
 		}
 		if k.fail != nil {
 			return k.fail
@@ -47,13 +48,21 @@ func (k *calendar) run() error {
 	return nil
 }
 
-// finish takes the end of a guest that switched itself off for no error.
-func (k *calendar) finish(err error) error {
-	if errors.Is(err, io.EOF) {
-		k.done = true
-		return nil
+// ended takes the end of a guest that switched itself off for no error.
+func (k *calendar) ended(c *client, err error) error {
+	switch {
+	case !errors.Is(err, io.EOF):
+		return err
+	case c.serves:
+		return c.fail(ErrEnded, "%s while others send", c.vm.state())
 	}
-	return err
+	c.off, c.waiting, c.request = true, true, vtime.Never
+	c.dev.switchedOff(k.at)
+	k.done = true
+	for _, c := range k.clients {
+		k.done = k.done && (c.off || c.serves)
+	}
+	return nil
 }
 
 // round runs what is first: an event of the loop, or a guest. What is due at the
@@ -70,7 +79,7 @@ func (k *calendar) round() error {
 		return nil
 	}
 	k.at = c.request
-	return c.run(c.request, min(event, k.others(c)))
+	return k.ended(c, c.run(c.request, min(event, k.others(c))))
 }
 
 // first is the guest that wants to run first, of equals the one that was started

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 )
 
 // capture is what the guest of TopologyVeth captured, while it is read: counters of
@@ -155,7 +156,7 @@ func (c *capture) reached(flow int, ack uint32, in *frame.Info) {
 }
 
 func (c *capture) snapshot(now vtime.Time) snapshot {
-	return snapshot{at: now, tx: []netdev.Stats{c.tx}, rx: []netdev.Stats{c.rx},
+	return snapshot{at: now, rings: []host.Rings{{TX: []netdev.Stats{c.tx}, RX: []netdev.Stats{c.rx}}},
 		received: append([]int64{}, c.received...)}
 }
 

@@ -27,11 +27,15 @@ var (
 // client is a guest's side of the calendar: its clock, its device, and what it
 // waits for.
 type client struct {
-	cal  *calendar
-	name string
-	vm   *machine
-	dev  *session
-	time int // socket of the time protocol
+	cal   *calendar
+	name  string
+	vm    *machine
+	dev   *session
+	time  int   // socket of the time protocol
+	clock *door // that it is to connect to for that
+
+	serves bool // it is to live as long as another sends
+	off    bool // it has switched itself off
 
 	sched   *schedule // nil: all is said in messages
 	shared  bool      // the guest keeps to sched

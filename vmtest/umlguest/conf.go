@@ -8,36 +8,14 @@ import (
 	"time"
 
 	"github.com/vnetbench/vnetbench/guest/vcpu"
-	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
 
-// Ports: that of the receiver, and that of flow 0, with the others' behind it.
-const (
-	peerPort  = 5001
-	firstPort = 20000
-)
-
-var (
-	senderMAC = frame.MAC{0x52, 0x54, 0x00, 0x12, 0x34, 0x56}
-	peerMAC   = frame.MAC{0x52, 0x54, 0x00, 0x12, 0x34, 0x01}
-)
-
-// ends are the addresses of the two ends, by IP version.
-var ends = map[int]struct {
-	sender, peer         frame.Addr
-	senderText, peerText string
-	prefix               int
-}{
-	4: {frame.V4([4]byte{192, 0, 2, 1}), frame.V4([4]byte{192, 0, 2, 2}), "192.0.2.1", "192.0.2.2", 24},
-	6: {frame.Addr{0x20, 0x01, 0x0d, 0xb8, 15: 1}, frame.Addr{0x20, 0x01, 0x0d, 0xb8, 15: 2}, "2001:db8::1", "2001:db8::2", 64},
-}
-
-// senderConf is the scenario in the words of the guest's program, a line each.
-// It depends on nothing but what the scenario asks of the guest.
-func senderConf(s *vmtest.Scenario) string {
+// senderConf is the scenario in the words of a sender's program, a line each. It
+// depends on nothing but what the scenario asks of that guest.
+func senderConf(s *vmtest.Scenario, number int) string {
 	var b strings.Builder
-	e := ends[s.IP]
+	me := senderEnd(s.IP, number)
 	writeSysctls(&b, sysctls(s))
 	fmt.Fprintf(&b, "mtu eth0 %d\n", s.MTU)
 	if s.QueuePairs > 1 {
@@ -51,21 +29,27 @@ func senderConf(s *vmtest.Scenario) string {
 	if s.GSOMaxSegs != d.GSOMaxSegs {
 		fmt.Fprintf(&b, "gso_max_segs eth0 %d\n", s.GSOMaxSegs)
 	}
-	fmt.Fprintf(&b, "addr eth0 %s %d\nup lo\nup eth0\n", e.senderText, e.prefix)
+	fmt.Fprintf(&b, "addr eth0 %s %d\nup lo\nup eth0\n", me.text, me.prefix)
 	if s.Qdisc == "noqueue" {
 		fmt.Fprintf(&b, "qdisc eth0 noqueue\n")
 	}
-	fmt.Fprintf(&b, "neigh eth0 %s %s\n", e.peerText, macText(peerMAC))
-	writeFlows(&b, s, e.peerText, e.senderText)
+	var peers []string
+	for i := range s.Guests.Receivers {
+		to := receiverEnd(s.IP, i)
+		fmt.Fprintf(&b, "neigh eth0 %s %s\n", to.text, to.macText())
+		peers = append(peers, to.text)
+	}
+	writeFlows(&b, s, number, peers, me.text)
 	return b.String()
 }
 
-// writeFlows says when to begin, and what the senders do.
-func writeFlows(b *strings.Builder, s *vmtest.Scenario, peer, sender string) {
+// writeFlows says when to begin, and what the programs of a sender do, to receivers
+// in turn.
+func writeFlows(b *strings.Builder, s *vmtest.Scenario, number int, peers []string, sender string) {
 	fmt.Fprintf(b, "base %d %d %d\n", int64(base), s.WarmUp, s.Duration)
-	for i := range s.Flows {
+	for i := number; i < s.Flows; i += s.Guests.Senders {
 		f := s.Flow(i)
-		fmt.Fprintf(b, "flow %s %d %s %d %s %d %d %d %d %d %d %d %d %d %d\n", peer, peerPort, sender, firstPort+i,
+		fmt.Fprintf(b, "flow %s %d %s %d %s %d %d %d %d %d %d %d %d %d %d\n", peers[i%len(peers)], peerPort, sender, firstPort+i,
 			f.CC, int64(f.Start), int64(f.Write), int64(think(s, f)), int64(f.Total), int64(f.Pacing),
 			bit(f.NoDelay), bit(s.More), maxSegment(s), int64(s.PreGap), int64(s.PreGap2))
 	}
@@ -98,22 +82,22 @@ func writeSysctls(b *strings.Builder, set map[string]string) {
 
 // receiverConf is the configuration of a guest that receives: a program that
 // reads what comes, as far as the scenario's largest receive buffer.
-func receiverConf(s *vmtest.Scenario) string {
+func receiverConf(s *vmtest.Scenario, number int) string {
 	var b strings.Builder
-	e := ends[s.IP]
+	me := receiverEnd(s.IP, number)
 	set := sysctls(s)
 	set["net/core/default_qdisc"] = "pfifo_fast"
 	if _, ok := s.Sysctl["tcp_rmem"]; !ok {
 		set["net/ipv4/tcp_rmem"] = fmt.Sprintf("4096 131072 %d", s.Receiver.Rmem)
 	}
 	writeSysctls(&b, set)
-	fmt.Fprintf(&b, "mtu eth0 %d\naddr eth0 %s %d\nup lo\nup eth0\n", s.FarMTU(), e.peerText, e.prefix)
-	fmt.Fprintf(&b, "neigh eth0 %s %s\nsink %s %d\n", e.senderText, macText(senderMAC), e.peerText, peerPort)
+	fmt.Fprintf(&b, "mtu eth0 %d\naddr eth0 %s %d\nup lo\nup eth0\n", s.FarMTU(), me.text, me.prefix)
+	for i := range s.Guests.Senders {
+		from := senderEnd(s.IP, i)
+		fmt.Fprintf(&b, "neigh eth0 %s %s\n", from.text, from.macText())
+	}
+	fmt.Fprintf(&b, "sink %s %d\n", me.text, peerPort)
 	return b.String()
-}
-
-func macText(m frame.MAC) string {
-	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5])
 }
 
 func bit(on bool) int {
@@ -178,11 +162,22 @@ func writeCost(s *vmtest.Scenario, n int64) time.Duration {
 	return time.Duration(picos / 1000)
 }
 
-// memoryFor is the guest's memory in MB. TCP takes its limits from it, and only
-// what is touched counts.
+// manyGuests is from how many guests on each has less memory.
+const manyGuests = 8
+
+// memoryFor is each guest's memory in MB. TCP takes its limits from it. What is
+// touched counts, and of each GB 16 MB are, by the kernel's list of its pages.
 func memoryFor(s *vmtest.Scenario) int {
-	if s.Flows > 64 || s.Receiver.Rmem > 16<<20 {
+	all, least := s.Guests.Senders, s.Guests.Senders
+	if s.Receiver.Kind == vmtest.ReceiverKernel {
+		all, least = all+s.Guests.Receivers, min(least, s.Guests.Receivers)
+	}
+	flows := (s.Flows + least - 1) / least
+	switch {
+	case flows > 64 || s.Receiver.Rmem > 16<<20:
 		return 3072
+	case all >= manyGuests && flows <= 16:
+		return 512
 	}
 	return 1024
 }

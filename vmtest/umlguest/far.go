@@ -2,36 +2,20 @@ package umlguest
 
 import (
 	"github.com/vnetbench/vnetbench/guest/skb"
-	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/frame"
-	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 )
 
-// The world composes the sender's workers with the network behind them.
-var (
-	_ host.Owner = (*world)(nil)
-	_ host.Ends  = (*world)(nil)
-)
+// The world composes the senders' workers with the network behind them.
+var _ host.Ends = (*world)(nil)
 
 // maxHeaders is how much of a frame is looked at: Ethernet, IPv6 and TCP with all
 // options.
 const maxHeaders = 128
 
-// Taken finds out what the worker took off the device. Sequence numbers become
-// relative to the SYN's.
-func (w *world) Taken(now vtime.Time, pair int, o *host.Outgoing, h *virtio.NetHdr, iov [][]byte) {
-	w.identify(pair, o, iov)
-	if o.Flow >= 0 {
-		w.rec.taken(now, o)
-	}
-	if w.receiver != nil {
-		w.receiver.carried[pair] = w.receiver.out.keep(o, h, iov)
-	}
-}
-
-func (w *world) identify(pair int, o *host.Outgoing, iov [][]byte) {
+// identify fills in what the headers say of a packet that a sender's device took.
+func (x *source) identify(pair int, o *host.Outgoing, iov [][]byte) {
 	var head [maxHeaders]byte
 	b := iov[0]
 	if len(b) < maxHeaders && len(iov) > 1 {
@@ -43,13 +27,13 @@ func (w *world) identify(pair int, o *host.Outgoing, iov [][]byte) {
 		return
 	}
 	id := int(o.Info.SrcPort) - firstPort
-	if id < 0 || id >= len(w.flows) || o.Info.DstPort != peerPort {
+	if id < 0 || id >= len(x.w.flows) || o.Info.DstPort != peerPort || x.w.flows[id].sender != x.index {
 		return
 	}
-	f := &w.flows[id]
+	f := &x.w.flows[id]
 	if o.Info.Flags&skb.SYN != 0 {
 		f.iss, f.known, f.queue = uint32(o.Info.Seq), true, pair
-		w.connected()
+		x.w.connected()
 	}
 	if !f.known {
 		return
@@ -70,51 +54,11 @@ func gather(dst []byte, iov [][]byte) (n int) {
 	return n
 }
 
-// Sent puts a packet that the worker has finished on the link.
-func (w *world) Sent(now vtime.Time, pair int, o *host.Outgoing) {
-	w.rec.sent(now, o)
-	if r := w.receiver; r != nil {
-		r.out.send(now, r.carried[pair], o)
-		r.carried[pair] = nil
-		return
-	}
-	if o.Flow >= 0 {
-		w.net.Send(now, o, o.TSVal)
-	}
-}
-
-// Delivered is an ACK that the device has delivered.
-func (w *world) Delivered(now vtime.Time, a *host.Inbound) {
-	w.rec.ack(now, a)
-	if w.receiver != nil {
-		w.receiver.back.put(a)
-		return
-	}
-	w.net.Put(a)
-}
-
-// Interrupt is a call for one of the sender's rings.
-func (w *world) Interrupt(_ vtime.Time, pair int, dir netdev.Dir) {
-	w.cal.broken(w.sender.call(ringOf(pair, dir)))
-}
-
-// ringOf is the index of a ring in the device.
-func ringOf(pair int, dir netdev.Dir) int {
-	if dir == netdev.DirTX {
-		return 2*pair + 1
-	}
-	return 2 * pair
-}
-
-// Broken keeps the error of a queue.
-func (w *world) Broken(err error) {
-	if err != nil {
-		w.cal.broken(w.sender.fail(ErrProtocol, "%v", err))
-	}
-}
-
-// Answer sends a receiver's packet back, with the sender's own sequence numbers.
+// Answer sends a modelled receiver's packet back to its sender, with that one's
+// own sequence numbers.
 func (w *world) Answer(now vtime.Time, flow int, ack uint32, f *frame.TCPSpec) {
+	to := w.sources[w.flows[flow].sender]
+	f.DstMAC, f.Dst = to.end.mac, to.end.addr
 	iss := frame.Seq(w.flows[flow].iss)
 	f.Ack += iss
 	for i := range f.SACK {
@@ -124,11 +68,35 @@ func (w *world) Answer(now vtime.Time, flow int, ack uint32, f *frame.TCPSpec) {
 	w.net.Return(now, flow, ack, f)
 }
 
-// Arrive gives an ACK to the worker of the pair that its flow sends on.
+// Arrive gives a packet that has come back to the worker of the pair that its flow
+// sends on. What belongs to no flow goes where its link address says.
 func (w *world) Arrive(now vtime.Time, a *host.Inbound) {
-	hash := uint32(0)
+	hash, to := uint32(0), 0
 	if a.Flow >= 0 {
-		hash = w.flows[a.Flow].hash
+		hash, to = w.flows[a.Flow].hash, w.flows[a.Flow].sender
+	} else if to = w.senderAt(a.Frame()); to < 0 {
+		w.back.put(a) // from a guest that receives: the model answers flows only
+		return
 	}
-	w.sender.dev.workers[w.sender.dev.dev.SteerRX(hash)].Arrive(now, a)
+	dev := w.sources[to].c.dev
+	dev.workers[dev.dev.SteerRX(hash)].Arrive(now, a)
+}
+
+// senderAt is the number of the sender that a frame is for: the only one, or that
+// with its link address, or -1.
+func (w *world) senderAt(b []byte) int {
+	if len(w.sources) == 1 {
+		return 0
+	}
+	for i, x := range w.sources {
+		if addressed(b, &x.end) {
+			return i
+		}
+	}
+	return -1
+}
+
+// addressed reports whether a frame is for the end's link address.
+func addressed(b []byte, e *end) bool {
+	return len(b) >= len(e.mac) && frame.MAC(b[:len(e.mac)]) == e.mac
 }

@@ -1,14 +1,10 @@
 package umlguest
 
 import (
-	"fmt"
-
 	"github.com/vnetbench/vnetbench/guest/sim"
-	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/hostnet/link"
 	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/frame"
-	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest"
 	"github.com/vnetbench/vnetbench/vmtest/internal/host"
@@ -18,7 +14,7 @@ import (
 // preamble, checksum and gap.
 const wireExtra = 24
 
-// lane is one direction of the link between two guests: it carries whole frames.
+// lane is one direction of the link between guests: it carries whole frames.
 type lane struct {
 	link   *link.Link
 	cut    bool  // packets always cross segment by segment
@@ -30,7 +26,7 @@ type lane struct {
 	cutter frame.Segmenter
 }
 
-// newLanes returns the directions to the receiving guest and back.
+// newLanes returns the directions to the receiving guests and back.
 func newLanes(s *vmtest.Scenario, loop *sim.Loop) (out, back *lane, err error) {
 	cfg := link.Config{RateBps: int64(s.Link.Rate), Delay: s.Link.Delay}
 	back = &lane{}
@@ -129,40 +125,6 @@ func (x *lane) Run(now vtime.Time, _ uint64) {
 	}
 }
 
-// receiver is the second guest's side of the world: a device whose host costs
-// nothing, and what goes back from it.
-type receiver struct {
-	w        *world
-	c        *client
-	out      *lane
-	back     *lane
-	model    host.Model
-	carried  []*host.Inbound // in service at the sender's workers, by pair
-	answered *host.Inbound   // in service at the receiver's worker
-}
-
-var _ host.Owner = (*receiver)(nil)
-
-func (w *world) newReceiver() error {
-	r := &receiver{w: w, carried: make([]*host.Inbound, w.s.QueuePairs)}
-	r.c = &client{cal: &w.cal, name: "guest receiver", time: -1, request: vtime.Never}
-	dev, err := netdev.New(netdev.Config{QueuePairs: 1, Features: netdev.BaseFeatures &^ (virtio.FeatureMTU | virtio.FeatureMQ),
-		MTU: uint16(w.s.MTU), MAC: peerMAC})
-	if err != nil {
-		return err
-	}
-	r.c.dev = newSession(r.c, dev)
-	r.c.dev.workers = []*host.Worker{host.NewWorker(&w.cal.loop, r, &r.model, dev.Pair(0))}
-	if r.out, r.back, err = newLanes(&w.s, &w.cal.loop); err != nil {
-		return fmt.Errorf("link: %w", err)
-	}
-	r.out.arrive = func(now vtime.Time, a *host.Inbound) { r.c.dev.workers[0].Arrive(now, a) }
-	r.back.arrive = w.Arrive
-	w.receiver = r
-	w.cal.clients = append(w.cal.clients, r.c)
-	return nil
-}
-
 // keep copies the frame that a worker has taken.
 func (x *lane) keep(o *host.Outgoing, h *virtio.NetHdr, iov [][]byte) *host.Inbound {
 	a := x.take()
@@ -170,47 +132,4 @@ func (x *lane) keep(o *host.Outgoing, h *virtio.NetHdr, iov [][]byte) *host.Inbo
 	a.Big = room(a.Big, o.Len)
 	gather(a.Big, iov)
 	return a
-}
-
-// Taken copies an answer of the receiver's and finds out whose it is.
-func (r *receiver) Taken(_ vtime.Time, _ int, o *host.Outgoing, h *virtio.NetHdr, iov [][]byte) {
-	a := r.back.keep(o, h, iov)
-	r.answered = a
-	if !frame.Parse(a.Big, &o.Info) || o.Info.Proto != frame.ProtoTCP {
-		o.Info = frame.Info{Payload: o.Len}
-		return
-	}
-	id := int(o.Info.DstPort) - firstPort
-	if id < 0 || id >= len(r.w.flows) || o.Info.SrcPort != peerPort {
-		return
-	}
-	f := &r.w.flows[id]
-	a.Flow, a.Ack, a.SYN = int32(id), uint32(o.Info.Ack)-f.iss, o.Info.Flags&skb.SYN != 0
-	if a.SYN {
-		f.peerISS = uint32(o.Info.Seq)
-	}
-	if a.Ack > f.acked && a.Ack-f.acked < 1<<31 {
-		f.acked = a.Ack
-	}
-}
-
-// Sent puts the answer on the link back.
-func (r *receiver) Sent(now vtime.Time, _ int, o *host.Outgoing) {
-	r.back.send(now, r.answered, o)
-	r.answered = nil
-}
-
-// Delivered is a packet in the receiving guest's ring.
-func (r *receiver) Delivered(_ vtime.Time, a *host.Inbound) { r.out.put(a) }
-
-// Interrupt is a call for one of the receiving guest's rings.
-func (r *receiver) Interrupt(_ vtime.Time, pair int, dir netdev.Dir) {
-	r.w.cal.broken(r.c.call(ringOf(pair, dir)))
-}
-
-// Broken keeps the error of a queue.
-func (r *receiver) Broken(err error) {
-	if err != nil {
-		r.w.cal.broken(r.c.fail(ErrProtocol, "%v", err))
-	}
 }

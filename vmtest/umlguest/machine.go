@@ -198,13 +198,13 @@ func openDoor(path string) (door, error) {
 }
 
 // take accepts the guest's connection.
-func (d door) take() (int, error) {
+func (d *door) take() (int, error) {
 	fd, _, err := unix.Accept4(d.fd, unix.SOCK_CLOEXEC)
 	return fd, err
 }
 
 // accept waits for the guest to connect, or for its end.
-func (d door) accept(m *machine, patience time.Duration) (int, error) {
+func (d *door) accept(m *machine, patience time.Duration) (int, error) {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		fds := [1]unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}
 		if n, _ := unix.Poll(fds[:], 50); n > 0 {
@@ -220,4 +220,10 @@ func (d door) accept(m *machine, patience time.Duration) (int, error) {
 		ErrStart, patience, m.console.last(8))
 }
 
-func (d door) close() { osio.Close(d.fd) }
+// close closes a door that may be none.
+func (d *door) close() {
+	if d != nil {
+		osio.Close(d.fd)
+		d.fd = -1
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/virtio/ring"
 	"github.com/vnetbench/vnetbench/virtio/shm"
+	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 )
 
@@ -89,6 +90,21 @@ func (s *session) lost(cause error) {
 	osio.Close(s.fd)
 	s.fd, s.ended = -1, true
 	s.cause = cause
+}
+
+// switchedOff is the end of a guest that is done, while others go on: what its
+// device has taken goes its way, and its memory is not looked at any more.
+func (s *session) switchedOff(now vtime.Time) {
+	s.ended = true
+	if s.dev == nil {
+		return
+	}
+	for i := range s.dev.Pairs() {
+		for _, dir := range []netdev.Dir{netdev.DirTX, netdev.DirRX} {
+			s.detach(now, vhost.Role{Pair: i, Dir: dir})
+		}
+	}
+	s.detach(now, vhost.Role{Dir: netdev.DirCtrl})
 }
 
 func (s *session) message(b []byte) error {
@@ -230,15 +246,18 @@ func (s *session) start(a vhost.StartRing) error {
 	return nil
 }
 
-func (s *session) stop(a vhost.StopRing) uint32 {
+func (s *session) stop(a vhost.StopRing) uint32 { return s.detach(s.c.now, a.Role) }
+
+// detach takes a ring off the device and returns where the driver would go on.
+func (s *session) detach(now vtime.Time, r vhost.Role) uint32 {
 	var q *ring.Device
-	switch a.Role.Dir {
+	switch r.Dir {
 	case netdev.DirCtrl:
-		q = s.dev.Ctrl().Detach(s.c.now)
+		q = s.dev.Ctrl().Detach(now)
 	case netdev.DirRX:
-		q, _ = s.dev.Pair(a.Role.Pair).DetachRX(s.c.now)
+		q, _ = s.dev.Pair(r.Pair).DetachRX(now)
 	default:
-		q, _ = s.dev.Pair(a.Role.Pair).DetachTX(s.c.now)
+		q, _ = s.dev.Pair(r.Pair).DetachTX(now)
 	}
 	if q == nil {
 		return 0

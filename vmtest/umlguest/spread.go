@@ -22,7 +22,7 @@ var errSameQueue = errors.New("two flows share a queue")
 
 // separable reports whether the scenario's flows can have a queue each.
 func separable(s *vmtest.Scenario) bool {
-	if s.Flows < 2 || s.Flows > 4 || s.Flows > s.QueuePairs {
+	if s.Guests.Senders > 1 || s.Flows < 2 || s.Flows > 4 || s.Flows > s.QueuePairs {
 		return false
 	}
 	for i := range s.Flows {
@@ -50,11 +50,18 @@ func (w *world) connected() {
 	}
 }
 
-// shared reports whether two flows had one queue although there was one for each.
+// shared reports whether two flows of a guest had one queue although there was one
+// for each.
 func (w *world) shared() bool {
-	used := map[int]bool{}
-	for i := range w.flows {
-		used[w.flows[i].queue] = true
+	for k := range w.sources {
+		used, n := map[int]bool{}, 0
+		for i := k; i < len(w.flows); i += len(w.sources) {
+			used[w.flows[i].queue] = true
+			n++
+		}
+		if len(used) < min(n, w.s.QueuePairs) {
+			return true
+		}
 	}
-	return len(used) < min(len(w.flows), w.s.QueuePairs)
+	return false
 }

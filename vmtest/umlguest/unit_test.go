@@ -121,10 +121,10 @@ base 1000000000 5000000 20000000
 flow 2001:db8::2 5001 2001:db8::1 20000 cubic 0 65536 2000 0 85700000 1 0 0 0 0
 flow 2001:db8::2 5001 2001:db8::1 20001 bbr 1000000 65536 2000 0 85700000 1 0 0 0 0
 `
-	if d := cmp.Diff(want, senderConf(&s)); d != "" {
+	if d := cmp.Diff(want, senderConf(&s, 0)); d != "" {
 		t.Errorf("want - got +:\n%s", d)
 	}
-	if got := receiverConf(&s); !strings.HasSuffix(got, "up eth0\nneigh eth0 2001:db8::1 52:54:00:12:34:56\nsink 2001:db8::2 5001\n") {
+	if got := receiverConf(&s, 0); !strings.HasSuffix(got, "up eth0\nneigh eth0 2001:db8::1 52:54:00:12:34:56\nsink 2001:db8::2 5001\n") {
 		t.Errorf("receiver:\n%s", got)
 	}
 }
@@ -134,7 +134,7 @@ flow 2001:db8::2 5001 2001:db8::1 20001 bbr 1000000 65536 2000 0 85700000 1 0 0 
 func TestConfIgnoresOthers(t *testing.T) {
 	a, b := scenario(t), scenario(t, "host=fast", "link.delay=1ms", "policy=hold:time=10us", "seed=7")
 	b.Name = "another"
-	if d := cmp.Diff(senderConf(&a), senderConf(&b)); d != "" {
+	if d := cmp.Diff(senderConf(&a, 0), senderConf(&b, 0)); d != "" {
 		t.Errorf("the guest notices:\n%s", d)
 	}
 }
@@ -441,5 +441,40 @@ func TestConnected(t *testing.T) {
 	w.flows[1].known = true
 	if w.connected(); !errors.Is(w.cal.fail, errSameQueue) {
 		t.Errorf("%v, want errSameQueue", w.cal.fail)
+	}
+}
+
+// Guests have addresses of their own, and flows go around among them.
+func TestManyConf(t *testing.T) {
+	s := scenario(t, "flows=5", "guests.senders=2", "guests.receivers=3", "receiver.kind=kernel", "ip=6")
+	got := senderConf(&s, 1)
+	for _, want := range []string{
+		"addr eth0 2001:db8::101 64\n", "neigh eth0 2001:db8::2 52:54:00:12:34:01\n", "neigh eth0 2001:db8::202 52:54:00:12:36:02\n",
+		"flow 2001:db8::201 5001 2001:db8::101 20001 ", "flow 2001:db8::2 5001 2001:db8::101 20003 ",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if n := strings.Count(got, "\nflow "); n != 2 {
+		t.Errorf("%d flows, want 2", n)
+	}
+	if got := receiverConf(&s, 2); !strings.HasSuffix(got, "neigh eth0 2001:db8::1 52:54:00:12:34:56\nneigh eth0 2001:db8::101 52:54:00:12:35:01\nsink 2001:db8::202 5001\n") {
+		t.Errorf("receiver:\n%s", got)
+	}
+}
+
+// No two guests have an address in common.
+func TestEnds(t *testing.T) {
+	for _, ip := range []int{4, 6} {
+		seen := map[string]bool{}
+		for i := range vmtest.MaxGuests {
+			for _, e := range []end{senderEnd(ip, i), receiverEnd(ip, i)} {
+				if seen[e.text] || seen[e.macText()] {
+					t.Errorf("%s or %s is twice there", e.text, e.macText())
+				}
+				seen[e.text], seen[e.macText()] = true, true
+			}
+		}
 	}
 }

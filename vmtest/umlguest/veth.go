@@ -84,7 +84,7 @@ func vethConf(s *vmtest.Scenario) (string, error) {
 		}
 	}
 	fmt.Fprintf(&b, "capture a0 %d\nclocks\n", captureFrames)
-	writeFlows(&b, s, endB.text(s.IP), endA.text(s.IP))
+	writeFlows(&b, s, 0, []string{endB.text(s.IP)}, endA.text(s.IP))
 	return b.String(), nil
 }
 
@@ -142,6 +142,8 @@ func orDefault(v, def int64) int64 {
 // checkVeth says what of the scenario cannot be had with namespaces.
 func checkVeth(s *vmtest.Scenario) error {
 	switch {
+	case s.Guests.Senders != 1 || s.Guests.Receivers != 1:
+		return fmt.Errorf("guests.senders: %d, guests.receivers: %d, and topology veth is one guest", s.Guests.Senders, s.Guests.Receivers)
 	case s.QueuePairs != 1:
 		return fmt.Errorf("queue_pairs: %d, and topology veth has no device; set queue_pairs=1", s.QueuePairs)
 	case s.Receiver.Kind == vmtest.ReceiverKernel && s.Receiver.Kernel != "" && s.Receiver.Kernel != s.Kernel:

@@ -20,19 +20,21 @@ import (
 	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 )
 
-// world is everything of one run: the calendar, the guest that sends, its device
-// with a worker for each pair, and the network behind. It has one goroutine.
+// world is everything of one run: the calendar, the guests that send, their
+// devices with a worker for each pair, and the network behind. It has one goroutine.
 type world struct {
-	s      vmtest.Scenario // with remedies applied
-	cal    calendar
-	model  host.Model
-	rec    *recorder
-	dir    string
-	sender *client
-	flows  []flowState
+	s       vmtest.Scenario // with remedies applied
+	cal     calendar
+	model   host.Model
+	rec     *recorder
+	dir     string
+	sources []*source
+	sender  *client // the first of them
+	flows   []flowState
 
-	net      *host.Network // with modelled receivers
-	receiver *receiver     // with a receiving guest
+	net       *host.Network // with modelled receivers
+	receivers []*receiver   // guests that receive
+	out, back *lane         // the link between them and the senders
 
 	lot      int        // of random numbers, from 0
 	separate bool       // flows that share a queue end the run
@@ -45,6 +47,8 @@ type world struct {
 
 // flowState is what the world knows of a flow from its packets.
 type flowState struct {
+	sender, receiver int // the guests' numbers
+
 	iss     uint32 // the sender's
 	peerISS uint32 // the receiver's
 	acked   uint32 // by a receiving guest, relative
@@ -70,39 +74,48 @@ func newWorld(ctx context.Context, s vmtest.Scenario, o *vmtest.Options) (*world
 	if w.rec, err = newRecorder(&s, o.Trace); err != nil {
 		return nil, err
 	}
-	w.sender = &client{cal: &w.cal, name: "guest sender", time: -1, request: vtime.Never}
-	w.cal.clients = []*client{w.sender}
-	w.flows = make([]flowState, s.Flows)
 	if s.Topology == vmtest.TopologyVeth {
-		w.sender.dev = &session{c: w.sender, fd: -1, backend: -1}
+		w.newNamespaces()
 		return w, nil
 	}
-	if err := w.newDevice(); err != nil {
-		return nil, err
+	for i := range s.Guests.Senders {
+		if err := w.newSource(i); err != nil {
+			return nil, err
+		}
 	}
+	w.sender = w.sources[0].c
+	w.newFlows()
 	if s.Receiver.Kind == vmtest.ReceiverKernel {
-		return w, w.newReceiver()
+		return w, w.newReceivers()
 	}
 	return w, w.newNetwork()
 }
 
-func (w *world) newDevice() error {
-	policy, err := netdev.ParsePolicy(w.s.Policy)
-	if err != nil {
-		return fmt.Errorf("policy: %w", err)
+// newNamespaces makes the one guest of TopologyVeth, which has no device.
+func (w *world) newNamespaces() {
+	w.sender = w.newClient("guest sender")
+	w.sender.dev = &session{c: w.sender, fd: -1, backend: -1}
+	w.sources = []*source{{w: w, c: w.sender}}
+	w.flows = make([]flowState, w.s.Flows)
+}
+
+// newClient adds a guest to the calendar.
+func (w *world) newClient(name string) *client {
+	c := &client{cal: &w.cal, name: name, time: -1, request: vtime.Never}
+	w.cal.clients = append(w.cal.clients, c)
+	return c
+}
+
+// newFlows spreads the flows over the guests.
+func (w *world) newFlows() {
+	w.flows = make([]flowState, w.s.Flows)
+	for i := range w.flows {
+		f := &w.flows[i]
+		f.sender, f.receiver = i%w.s.Guests.Senders, i%w.s.Guests.Receivers
+		key := frame.FlowKey{Src: senderEnd(w.s.IP, f.sender).addr, Dst: receiverEnd(w.s.IP, f.receiver).addr,
+			SrcPort: uint16(firstPort + i), DstPort: peerPort, Proto: frame.ProtoTCP}
+		f.hash = key.Hash()
 	}
-	dev, err := netdev.New(netdev.Config{
-		QueuePairs: w.s.QueuePairs, Features: offered(&w.s), MTU: uint16(w.s.MTU), Policy: policy, MAC: senderMAC,
-		TSOMaxSize: int(max(w.s.NIC.TSOMaxSize, 65536)),
-	})
-	if err != nil {
-		return err
-	}
-	w.sender.dev = newSession(w.sender, dev)
-	for i := range w.s.QueuePairs {
-		w.sender.dev.workers = append(w.sender.dev.workers, host.NewWorker(&w.cal.loop, w, &w.model, dev.Pair(i)))
-	}
-	return nil
 }
 
 // offered is what the device offers.
@@ -132,19 +145,19 @@ func (w *world) newNetwork() error {
 	}
 	s := w.s
 	s.Kernel = modelled(s.Kernel)
-	e := ends[w.s.IP]
+	from := receiverEnd(w.s.IP, 0)
 	cfg := host.Config{Scenario: &s, Loop: &w.cal.loop, Ends: w, Rmem: int64(k.Sysctl.Rmem[1]),
-		Headers: frame.TCPSpec{SrcMAC: peerMAC, DstMAC: senderMAC, Src: e.peer, Dst: e.sender, SrcPort: peerPort}}
+		Headers: frame.TCPSpec{SrcMAC: from.mac, Src: from.addr, SrcPort: peerPort}}
 	for i := range w.s.Flows {
 		cfg.Flows = append(cfg.Flows, host.Flow{Port: uint16(firstPort + i)})
-		key := frame.FlowKey{Src: e.sender, Dst: e.peer, SrcPort: uint16(firstPort + i), DstPort: peerPort, Proto: frame.ProtoTCP}
-		w.flows[i].hash = key.Hash()
 	}
 	w.net, err = host.NewNetwork(cfg)
 	return err
 }
 
-// boot starts the guests. It fails if one does not come as far as its clock.
+// boot starts the guests. It fails if one does not come as far as its clock. All
+// processes are started before the first is waited for; what they do after that is
+// in the calendar's order.
 func (w *world) boot(k, far Kernel) error {
 	var err error
 	if w.dir, err = runDir(); err != nil {
@@ -155,7 +168,10 @@ func (w *world) boot(k, far Kernel) error {
 		if err != nil {
 			return err
 		}
-		return w.start(w.sender, k, conf, nil)
+		if err := w.start(w.sender, k, 0, conf, nil); err != nil {
+			return err
+		}
+		return w.accept()
 	}
 	var params []string
 	switch w.s.Release {
@@ -164,57 +180,62 @@ func (w *world) boot(k, far Kernel) error {
 	case vmtest.ReleaseNAPI:
 		params = append(params, "virtio_net.napi_tx=1")
 	}
-	if err := w.start(w.sender, k, senderConf(&w.s), params); err != nil || w.receiver == nil {
-		return err
+	for i, x := range w.sources {
+		if err := w.start(x.c, k, i, senderConf(&w.s, i), params); err != nil {
+			return err
+		}
 	}
-	return w.start(w.receiver.c, far, receiverConf(&w.s), nil)
+	for i, r := range w.receivers {
+		if err := w.start(r.c, far, i, receiverConf(&w.s, i), nil); err != nil {
+			return err
+		}
+	}
+	return w.accept()
 }
 
-// start starts one guest, with files of its own.
-func (w *world) start(c *client, k Kernel, conf string, params []string) error {
-	dir := filepath.Join(w.dir, strings.TrimPrefix(c.name, "guest "))
+// accept takes the connections of the guests' clocks. Those of their devices come
+// while they run.
+func (w *world) accept() (err error) {
+	for _, c := range w.cal.clients {
+		if c.time, err = c.clock.accept(c.vm, bootPatience); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		c.clock.close()
+	}
+	return nil
+}
+
+// start starts one guest, with files of its own and with doors for its clock and
+// its device.
+func (w *world) start(c *client, k Kernel, number int, conf string, params []string) error {
+	dir := filepath.Join(w.dir, strings.ReplaceAll(strings.TrimPrefix(c.name, "guest "), " ", "-"))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
 	if err := writeInitramfs(filepath.Join(dir, initrdFile), k.Init, conf); err != nil {
 		return err
 	}
-	return w.connect(c, machineConfig{kernel: k.Path, shim: k.Shim, dir: dir, memMB: memoryFor(&w.s), seed: w.s.Seed + uint64(w.lot)<<32,
-		params: params, device: w.s.Topology == vmtest.TopologyVirtio})
-}
-
-// connect starts a guest and takes the connection of its clock. That of its device
-// comes while it runs.
-func (w *world) connect(c *client, cfg machineConfig) error {
-	clock, err := openDoor(filepath.Join(cfg.dir, clockFile))
+	clock, err := openDoor(filepath.Join(dir, clockFile))
 	if err != nil {
 		return err
 	}
-	defer clock.close()
-	device := door{-1}
-	if cfg.device {
-		if device, err = openDoor(filepath.Join(cfg.dir, deviceFile)); err != nil {
+	c.clock = &clock
+	with := w.s.Topology == vmtest.TopologyVirtio
+	if with {
+		device, err := openDoor(filepath.Join(dir, deviceFile))
+		if err != nil {
 			return err
 		}
+		c.dev.fd, c.dev.door = device.fd, &device // readable when the guest connects
 	}
 	if !w.messages {
 		if c.sched, err = newSchedule(); err != nil {
-			device.close()
 			return err
 		}
 	}
-	if c.vm, err = startMachine(cfg); err != nil {
-		device.close()
-		return err
-	}
-	if c.time, err = clock.accept(c.vm, bootPatience); err != nil {
-		device.close()
-		return err
-	}
-	if cfg.device {
-		c.dev.fd, c.dev.door = device.fd, &device // readable when the guest connects
-	}
-	return nil
+	c.vm, err = startMachine(machineConfig{kernel: k.Path, shim: k.Shim, dir: dir, memMB: memoryFor(&w.s),
+		seed: w.s.Seed + uint64(w.lot)<<32 + uint64(number)<<40, params: params, device: with})
+	return err
 }
 
 // mark is a time at which all counters are read.
@@ -281,14 +302,18 @@ func (w *world) schedule() {
 func (w *world) run() error {
 	w.schedule()
 	err := w.cal.run()
-	if said := w.sender.vm.console.said("error"); len(said) > 0 {
-		return errors.Join(fmt.Errorf("%s: %w: %s", w.sender.name, ErrEnded, said[0]), err)
+	for _, c := range w.cal.clients {
+		if said := c.vm.console.said("error"); len(said) > 0 {
+			return errors.Join(fmt.Errorf("%s: %w: %s", c.name, ErrEnded, said[0]), err)
+		}
 	}
 	if err != nil {
 		return err
 	}
-	if len(w.sender.vm.console.said("done")) == 0 {
-		return w.sender.fail(ErrEnded, "%s before the scenario was over", w.sender.vm.state())
+	for _, x := range w.sources {
+		if len(x.c.vm.console.said("done")) == 0 {
+			return x.c.fail(ErrEnded, "%s before the scenario was over", x.c.vm.state())
+		}
 	}
 	if w.s.Topology == vmtest.TopologyVeth {
 		return w.readCapture()
@@ -307,6 +332,7 @@ func (w *world) close() error {
 			c.vm.kill()
 			err = errors.Join(err, c.vm.console.close(w.log))
 		}
+		c.clock.close()
 		c.dev.close()
 		c.sched.close()
 		osio.Close(c.time)

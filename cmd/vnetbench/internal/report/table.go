@@ -43,6 +43,7 @@ func addRun(t *grid.Table, r *vmtest.Run, sets [][]string) {
 	if r.QueuePairs > 1 {
 		addQueues(t, r)
 	}
+	addGuests(t, r)
 }
 
 // counted is a figure that only a device can count.
@@ -124,7 +125,7 @@ func addQueues(t *grid.Table, r *vmtest.Run) {
 	var rest pair
 	for _, q := range r.Queues {
 		switch {
-		case q.Dir == "ctrl":
+		case q.Dir == "ctrl", strings.HasPrefix(q.Guest, "receiver"):
 		case q.Queue < len(lines):
 			lines[q.Queue].add(q)
 		default:
@@ -139,10 +140,52 @@ func addQueues(t *grid.Table, r *vmtest.Run) {
 	}
 }
 
+// guestLines is how many guests of a run get a line of their own.
+const guestLines = 16
+
+// addGuests adds a line for each guest of a run that has several; those beyond
+// guestLines share one.
+func addGuests(t *grid.Table, r *vmtest.Run) {
+	var names []string
+	sums := map[string]*pair{}
+	for _, q := range r.Queues {
+		if sums[q.Guest] == nil {
+			names = append(names, q.Guest)
+			sums[q.Guest] = &pair{}
+		}
+		if q.Dir != "ctrl" {
+			sums[q.Guest].add(q)
+		}
+	}
+	if len(names) < 2 {
+		return
+	}
+	for _, name := range names[:min(len(names), guestLines)] {
+		sums[name].row(t, "  "+name, r.Totals.Bytes)
+	}
+	if len(names) > guestLines {
+		var rest pair
+		for _, name := range names[guestLines:] {
+			rest.merge(sums[name])
+		}
+		rest.row(t, fmt.Sprintf("  %s to %s", names[guestLines], names[len(names)-1]), r.Totals.Bytes)
+	}
+}
+
+func (p *pair) merge(o *pair) {
+	p.packets += o.packets
+	p.bytes += o.bytes
+	p.kicks += o.kicks
+	p.txCalls += o.txCalls
+	p.rxCalls += o.rxCalls
+	p.exitNs += o.exitNs
+	p.irqNs += o.irqNs
+}
+
 func (p *pair) row(t *grid.Table, name string, runBytes int64) {
 	perMB := func(n float64) string { return grid.Number(vmtest.PerMB(n, runBytes)) }
 	mean := "-"
-	if p.packets > 0 {
+	if p.bytes > 0 {
 		mean = fmt.Sprintf("%.0f", float64(p.bytes)/float64(p.packets))
 	}
 	t.Row(name, "", mean, "", perMB(float64(p.packets)), perMB(float64(p.kicks)),
