@@ -99,7 +99,7 @@ var keys = []Key{
 	pattern("tcp.NAME", "one switch of the kernel's TCP, on or off or a value; `list --switches` names them"),
 	pattern("driver.NAME", "one switch of the kernel's virtio-net driver; `list --switches` names them"),
 	pattern("guest.NAME", "time that one operation of the simulated guest's CPU costs, over guest_cpu's; `list --costs` names them"),
-	pattern("flow.N.KEY", "one of cpu, queue, start, write, think, bytes, cc, nodelay, pacing for flow N only"),
+	pattern("flow.N.KEY", "one of cpu, queue, start, write, think, bytes, cc, nodelay, pacing for flow N only; or kind: stream, request (the simulated program writes flow.N.request bytes and waits for an answer of one byte) or message (each write is timed until it arrives)"),
 }
 
 // Set gives the key a value. An error names the key and what would be right.
@@ -232,6 +232,17 @@ var flowKeys = map[string]func(*FlowConfig, string) error{
 	"cc":      func(f *FlowConfig, v string) error { f.CC = v; return nil },
 	"nodelay": func(f *FlowConfig, v string) error { return into(&f.NoDelay, v, parseOnOff) },
 	"pacing":  func(f *FlowConfig, v string) error { return into(&f.Pacing, v, ParseByteRate) },
+	"kind":    setFlowKind,
+	"request": func(f *FlowConfig, v string) error { return into(&f.Request, v, ParseBytes) },
+}
+
+func setFlowKind(f *FlowConfig, v string) error {
+	kinds := []string{FlowStream, FlowRequest, FlowMessage}
+	if !contains(kinds, v) {
+		return fmt.Errorf("%q is not one of %s", v, strings.Join(kinds, ", "))
+	}
+	f.Kind = v
+	return nil
 }
 
 func flowSetter(key, rest string) (func(*Scenario, string) error, error) {

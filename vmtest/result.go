@@ -1,5 +1,7 @@
 package vmtest
 
+import "slices"
+
 // Schema names the layout of Result in JSON. It changes when a field changes
 // its meaning or goes; new fields alone do not change it.
 const Schema = "vnetbench/1"
@@ -137,7 +139,29 @@ type Flow struct {
 	SentBytes  *int64     `json:"sent_bytes"` // payload the sender's program wrote in all, warm-up included; null if not known
 	RecvBytes  *int64     `json:"recv_bytes"` // payload the receiver's program read in all
 	PacingBps  *float64   `json:"pacing_bps"`
-	Model      *PathModel `json:"model"` // null unless congestion control has one, and the guest tells it
+	DoneNs     *int64     `json:"done_ns"` // from the flow's start until all its bytes had arrived; null if they did not, or it has no end
+	Latency    *Latency   `json:"latency"` // of its requests or messages; null for a stream
+	Model      *PathModel `json:"model"`   // null unless congestion control has one, and the guest tells it
+}
+
+// Latency is how long a flow's requests took, from the first write to the
+// answer, or its messages, from the write to their arrival; those of the measured
+// time.
+type Latency struct {
+	Count    int64 `json:"count"`
+	MedianNs int64 `json:"median_ns"`
+	P99Ns    int64 `json:"p99_ns"`
+	MaxNs    int64 `json:"max_ns"`
+}
+
+// NewLatency sums up times in nanoseconds, which it sorts.
+func NewLatency(ns []int64) *Latency {
+	slices.Sort(ns)
+	l := &Latency{Count: int64(len(ns))}
+	if n := len(ns); n > 0 {
+		l.MedianNs, l.P99Ns, l.MaxNs = ns[n/2], ns[min(n*99/100, n-1)], ns[n-1]
+	}
+	return l
 }
 
 // PathModel is what a congestion control that sets the rate, BBR, thinks of the

@@ -124,7 +124,16 @@ type FlowConfig struct {
 	CC      string        `json:"cc"`
 	NoDelay bool          `json:"nodelay"`
 	Pacing  ByteRate      `json:"pacing_bytes_per_s"`
+	Kind    string        `json:"kind"`    // FlowStream, FlowRequest or FlowMessage; "": a stream
+	Request Bytes         `json:"request"` // of FlowRequest: bytes of a request; 0: one write
 }
+
+// Kinds of flows.
+const (
+	FlowStream  = "stream"  // writes, a pause after each
+	FlowRequest = "request" // writes a request, waits for an answer of one byte, pauses
+	FlowMessage = "message" // a stream whose every write is timed until it arrives
+)
 
 // HostConfig is the modelled host: one worker for each queue pair, on a CPU of
 // its own. A field that is nil is that of the model.
@@ -284,6 +293,8 @@ func (s *Scenario) Flow(i int) FlowConfig {
 	f.CC = orElse(f.CC, s.CC)
 	f.Pacing = orElse(f.Pacing, s.Pacing)
 	f.NoDelay = f.NoDelay || s.NoDelay
+	f.Kind = orElse(f.Kind, FlowStream)
+	f.Request = orElse(f.Request, f.Write)
 	return f
 }
 

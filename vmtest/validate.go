@@ -43,3 +43,14 @@ func (s *Scenario) validateFlows() error {
 	}
 	return nil
 }
+
+// OnlyStreams refuses flows that ask or send messages, for guests whose programs
+// do not.
+func (s *Scenario) OnlyStreams() error {
+	for i := range s.PerFlow {
+		if k := s.Flow(i).Kind; k != FlowStream {
+			return fmt.Errorf("flow.%d.kind: %s; only the simulated guest's programs do more than write; use --guest sim", i, k)
+		}
+	}
+	return nil
+}

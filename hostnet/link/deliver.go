@@ -113,9 +113,9 @@ func (r *Receiver) ackOrDelay(now vtime.Time) {
 	a := &r.ack
 	full := r.next-r.acked > uint32(a.mss) && r.window() >= r.wnd
 	switch {
-	case (full || a.quick > 0 || a.now) && (r.deferring || r.locked && r.cfg.Rules.BacklogDefer):
+	case (full || a.quick > 0 && !r.answers || a.now) && (r.deferring || r.locked && r.cfg.Rules.BacklogDefer):
 		r.deferred = true
-	case full || a.quick > 0 || a.now || a.delay(now):
+	case full || a.quick > 0 && !r.answers || a.now || a.delay(now):
 		r.sendAck(now)
 	}
 }
@@ -132,7 +132,7 @@ func (r *Receiver) readAll(now vtime.Time) {
 // reason to.
 func (r *Receiver) cleanUp(now vtime.Time, copied bool) {
 	a := &r.ack
-	if a.scheduled && (r.next-r.acked > uint32(a.mss) || (copied && (a.pushed || a.pushed2) && r.buf.used == 0)) {
+	if a.scheduled && (r.next-r.acked > uint32(a.mss) || (copied && (a.pushed && !r.answers || a.pushed2) && r.buf.used == 0)) {
 		r.sendAck(now)
 		return
 	}

@@ -181,7 +181,8 @@ type Receiver struct {
 	done    int      // backlog entries that were processed
 	spliced int      // and those before which nothing is merged
 
-	rtt time.Duration // of the handshake; 0 if not known
+	rtt     time.Duration // of the handshake; 0 if not known
+	answers bool          // the program answers: acknowledgements ride on what it sends
 
 	ack     ackState
 	readAt  vtime.Time
@@ -262,6 +263,17 @@ func (r *Receiver) Pop(a *Ack) bool {
 		r.out, r.outHead = r.out[:0], 0
 	}
 	return true
+}
+
+// Answer is the acknowledgement in a packet that the receiver's program sends.
+// From the first one on the receiver leaves what it would acknowledge quickly to
+// the next (inet_csk_enter_pingpong_mode, v6.1). It is not among those of Pop.
+func (r *Receiver) Answer(now vtime.Time) Ack {
+	r.answers = true
+	r.sendAck(now)
+	a := r.out[len(r.out)-1]
+	r.out = r.out[:len(r.out)-1]
+	return a
 }
 
 // Finished reports whether the sender's FIN has been acknowledged.

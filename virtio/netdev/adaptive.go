@@ -130,7 +130,8 @@ func (c *control) scan(p *Pair, on bool) {
 		return
 	}
 	s := &p.TX.svc
-	if c.scans = on; on {
+	c.scans, p.TX.join.on = on, on
+	if on {
 		s.poll, s.every = scanTime, scanEvery
 		return
 	}

@@ -29,7 +29,8 @@ const maxIPLen = 65535
 // has no boundaries that the receiver could miss, and the segments of the joined
 // packet are no longer than the longest of those in it.
 type joiner struct {
-	on      bool
+	on      bool   // packets are joined now
+	may     bool   // they are, or will be
 	headers []byte // maxHeaders for each head of the ring; a port may refer to them until it is done
 	first   frameView
 	parts   []joinPart
@@ -53,7 +54,7 @@ type joinPart struct {
 
 // start allocates what a ring of that size needs.
 func (j *joiner) start(size int) {
-	if j.on && len(j.headers) < size*maxHeaders {
+	if j.may && len(j.headers) < size*maxHeaders {
 		j.headers = make([]byte, size*maxHeaders)
 		j.parts = make([]joinPart, 0, size)
 	}

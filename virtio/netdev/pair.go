@@ -48,7 +48,7 @@ func (p *Pair) apply(n Policy) {
 	p.policy, t.policy = n, n
 	t.special = n.DelayTime > 0 || n.PollTime > 0 || n.Merge || n.Adaptive
 	t.svc.set(&n)
-	t.join.on = n.Merge || n.Adaptive
+	t.join.on, t.join.may = n.Merge, n.Merge || n.Adaptive
 	if t.q != nil {
 		t.join.start(t.size)
 	}

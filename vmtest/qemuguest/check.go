@@ -32,6 +32,9 @@ func (g *Guest) Check(s vmtest.Scenario) error {
 	if n := s.Ring.Size; n != 256 && n != 512 && n != 1024 {
 		return fmt.Errorf("ring_size: %d; QEMU makes rings of 256, 512 and 1024 entries", n)
 	}
+	if err := s.OnlyStreams(); err != nil {
+		return err
+	}
 	if _, err := netdev.ParsePolicy(s.Policy); err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}

@@ -316,6 +316,7 @@ func (e *endpoint) answer(now vtime.Time) {
 	for e.rcv.Pop(&a) {
 		e.c.answer(now, e.k, &a)
 	}
+	e.arrived(now)
 }
 
 func (e *endpoint) arm() {
@@ -329,7 +330,7 @@ func (e *endpoint) arm() {
 // answer builds an ACK's headers and sends it back.
 func (c *cable) answer(now vtime.Time, k *conn, a *link.Ack) {
 	f := &c.spec
-	f.DstPort, f.Seq, f.Ack, f.Flags = k.data.SrcPort, 1, frame.Seq(a.Ack), skb.ACK
+	f.DstPort, f.Seq, f.Ack, f.Flags = k.data.SrcPort, frame.Seq(1+k.ask.answers), frame.Seq(a.Ack), skb.ACK
 	if a.ECE {
 		f.Flags |= skb.ECE
 	}

@@ -59,6 +59,8 @@ type conn struct {
 	synAt   vtime.Time    // the last SYN left
 	synWait time.Duration // until it is sent again
 
+	ask ask // of a flow that asks or sends messages
+
 	chance  *sim.Rand
 	cwnd    cwndCount
 	start   sim.Timer // the program connects

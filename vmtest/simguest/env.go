@@ -42,6 +42,7 @@ func (w *world) Transmit(_ *tcp.Sock, p *skb.SKB) bool { return w.send(w.conns[p
 func (w *world) send(k *conn, p *skb.SKB) bool {
 	k.options(p.Flags&skb.SYN != 0)
 	k.data.Seq, k.data.Ack, k.data.Flags = frame.Seq(p.Seq), frame.Seq(p.Ack), p.Flags
+	k.data.Ack = k.data.Ack.Add(k.ask.got)
 	k.data.TSVal = tsMillis(w.now())
 	k.data.Absent = int(p.Len)
 	p.HdrLen = int32(len(frame.AppendTCP(p.Hdr[:0], &k.data)))
@@ -102,6 +103,9 @@ func (w *world) input(now vtime.Time, b []byte) {
 	})
 	k.cwnd.add(k.sock.Cwnd())
 	k.settle()
+	if n := in.PayloadLen(); n > 0 {
+		k.answer(in.Seq, n)
+	}
 }
 
 // tsMillis is the timestamp option's clock: milliseconds, never 0.

@@ -83,6 +83,7 @@ func (*Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (*vm
 	}
 	for _, k := range w.conns {
 		k.cwnd.reset()
+		k.ask.times = k.ask.times[:0]
 	}
 	w.rec.lens = w.rec.lens[:0]
 	r, err := w.measure(ctx, warm, o.Progress)

@@ -100,6 +100,7 @@ func (w *world) flows(r *vmtest.Run, from, to snapshot) {
 			f.PacingBps = &rate
 		}
 		f.Model = pathModel(info)
+		f.Latency, f.DoneNs = k.ask.latency(k), k.doneNs()
 		r.Totals.GoodputBps += f.GoodputBps
 		r.Flows = append(r.Flows, f)
 	}

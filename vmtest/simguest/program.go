@@ -25,7 +25,11 @@ func (k *appTask) Run(c *vcpu.CPU) {
 		k.slept = false
 	}
 	k.w.writing = k.conn
-	k.pass(c)
+	if k.ask.answered {
+		k.readAnswer(c)
+	} else {
+		k.pass(c)
+	}
 	k.w.writing = nil
 }
 
@@ -44,6 +48,7 @@ func (k *conn) pass(c *vcpu.CPU) {
 		if k.space {
 			k.again(c)
 		}
+	case k.unanswered(c):
 	default:
 		k.pause(c)
 	}
@@ -72,6 +77,7 @@ func (k *conn) ended(c *vcpu.CPU) bool {
 		return true
 	}
 	k.left = int(k.f.Write)
+	k.begin(c)
 	return false
 }
 

@@ -39,6 +39,9 @@ func (*Guest) Check(s vmtest.Scenario) error {
 			return err
 		}
 	}
+	if err := s.OnlyStreams(); err != nil {
+		return err
+	}
 	if _, err := netdev.ParsePolicy(s.Policy); err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
