@@ -33,6 +33,8 @@ const (
 	scanTime    = 200 * time.Microsecond // after work
 	thinOrphan  = 60 * time.Microsecond  // hold of its ACKs
 	quietTime   = 2 * time.Millisecond   // without a flow of another kind on the ring
+	spinFor     = 20 * time.Microsecond  // after work, where somebody waits beside flows that are held
+	spinEvery   = time.Microsecond
 	fewPackets  = 4                      // in flight: perhaps the sender measures the path
 	fewEvery    = 10 * time.Millisecond  // then one ACK passes so often
 )
@@ -53,6 +55,8 @@ type control struct {
 	scans     bool       // the ring is looked at every scanEvery, without kicks
 	other     vtime.Time // the last packet of a flow that is not held
 	otherFlow int16      // that flow
+	held      vtime.Time // the last packet of a flow that is
+	spins     bool       // the ring is looked at all the time for a while after work
 }
 
 // sendState is what control remembers of the direction from the guest.
@@ -140,11 +144,31 @@ func (c *control) scan(p *Pair, on bool) {
 }
 
 // beside notes a packet of a flow that is not held: somebody may wait for an
-// answer to it, and it must not wait for a look.
+// answer to it. It must not wait for a look; and where the device would be busy
+// with the packets of the flows that are held, and would find it soon, it must
+// not be asleep.
 func (c *control) beside(now vtime.Time, p *Pair, f *flow) {
 	c.other, c.otherFlow = now, f.index
 	c.scan(p, false)
+	c.spin(p, !c.orphan() && now.Sub(c.held) < idleTime)
 }
+
+// spin begins or ends to look at the ring for a short time after work.
+func (c *control) spin(p *Pair, on bool) {
+	if c.spins == on || c.scans {
+		return
+	}
+	s := &p.TX.svc
+	if c.spins = on; on {
+		s.poll, s.every = spinFor, spinEvery
+		return
+	}
+	s.poll, s.lookAt = 0, vtime.Never
+	p.TX.more = p.TX.q != nil
+}
+
+// alone reports whether no flow of another kind was on the ring of late.
+func (c *control) alone(now vtime.Time) bool { return c.other == 0 || now.Sub(c.other) > quietTime }
 
 // measure takes a packet into the figures of its flow.
 func (c *control) measure(now vtime.Time, p *Pair, f *flow, n int64) {
@@ -186,8 +210,13 @@ func (c *control) decide(now vtime.Time, p *Pair, f *flow) {
 			s.retry = now.Add(s.pause)
 		}
 	}
-	if s.batch && c.orphan() && (c.other == 0 || now.Sub(c.other) > quietTime) {
-		c.scan(p, true)
+	if !s.batch {
+		return
+	}
+	c.held = now
+	if c.alone(now) {
+		c.spin(p, false)
+		c.scan(p, c.orphan())
 	}
 }
 
@@ -211,7 +240,7 @@ func (c *control) acked(now vtime.Time, p *Pair, f *flow, a *newACK, before fram
 		f.send.since = 0
 		return false
 	}
-	if !plain || !f.send.batch {
+	if !plain || !f.send.batch || c.orphan() && !c.alone(now) {
 		return false
 	}
 	s := &f.send
