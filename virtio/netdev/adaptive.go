@@ -150,7 +150,7 @@ func (c *control) scan(p *Pair, on bool) {
 func (c *control) beside(now vtime.Time, p *Pair, f *flow) {
 	c.other, c.otherFlow = now, f.index
 	c.scan(p, false)
-	c.spin(p, !c.orphan() && now.Sub(c.held) < idleTime)
+	c.spin(p, !c.orphan() && c.held != 0 && now.Sub(c.held) < idleTime)
 }
 
 // spin begins or ends to look at the ring for a short time after work.
