@@ -90,10 +90,10 @@ func (s *Session) setVringNum(m wire.Message, _ []int) {
 		s.ack(m)
 		return
 	}
-	if s.idle(m, r, i) {
+	s.quiesce(m, i, func() {
 		r.size = uint16(v.Num)
 		s.startRing(m, i, s.ack)
-	}
+	})
 }
 
 // setVringAddr places a ring. It may come again while the ring runs, with the
@@ -125,13 +125,33 @@ func (s *Session) setVringAddr(m wire.Message, _ []int) {
 func (s *Session) setVringBase(m wire.Message, _ []int) {
 	v := m.Payload.(wire.VringState)
 	r, i, ok := s.at(m, v.Index)
-	if ok && s.idle(m, r, i) {
+	if !ok {
+		return
+	}
+	s.quiesce(m, i, func() {
 		r.base = v.Num
 		if !s.packed() {
 			r.base &= 0xffff
 		}
 		s.ack(m)
+	})
+}
+
+// quiesce stops ring i if it runs disabled: a front-end that never asks for a
+// base (User Mode Linux) has no other word for "I am about to set it up anew". A
+// ring that runs enabled is left alone, and m is refused.
+func (s *Session) quiesce(m wire.Message, i int, then func()) {
+	r := &s.rings[i]
+	if !r.running || r.enabled {
+		if s.idle(m, r, i) {
+			then()
+		}
+		return
 	}
+	s.stopRing(i, func() {
+		s.unkick(i)
+		then()
+	})
 }
 
 // getVringBase stops a ring and answers with the index of the available entry

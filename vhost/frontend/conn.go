@@ -235,3 +235,27 @@ func (c *Conn) Ended() error {
 	}
 	return fmt.Errorf("back-end sent %v instead of closing the connection", m)
 }
+
+// Play sends what f has lined up, and gives it the answers.
+func (c *Conn) Play(f *Front) error {
+	c.EmptyRights = f.Profile.EmptyRights
+	for {
+		o, ok := f.Next()
+		if !ok {
+			return nil
+		}
+		if err := c.SendBytes(o.bytes(), o.FDs...); err != nil {
+			return fmt.Errorf("%v: %w", o.Message.Request, err)
+		}
+		if !o.Answered {
+			continue
+		}
+		m, err := c.Recv()
+		if err != nil {
+			return fmt.Errorf("%v: %w", o.Message.Request, err)
+		}
+		if err := f.Answer(m); err != nil {
+			return err
+		}
+	}
+}

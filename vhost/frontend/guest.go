@@ -36,7 +36,7 @@ func NewGuestOn(c *Conn, size uint64) (*Guest, error) {
 	return &Guest{Conn: c, Memory: m, Rings: make(map[int]*Ring)}, nil
 }
 
-// Close closes everything that the guest has.
+// Close closes everything that the guest has. A second call does nothing.
 func (g *Guest) Close() {
 	_ = g.Conn.Close()
 	for _, r := range g.Rings {

@@ -22,6 +22,9 @@ type Ring struct {
 	Err    int    // eventfd from the back-end
 	Kicks  uint64 // kicks sent
 
+	kickEnd int // the back-end's end of Kick, which of an eventfd is the same
+	callEnd int // likewise of Call
+
 	mem   *Memory
 	bufs  uint64 // guest physical address of the first buffer
 	bytes uint64 // of a buffer
@@ -52,11 +55,75 @@ func NewRing(m *Memory, index int, size uint16, f virtio.Features, bufBytes uint
 			return nil, err
 		}
 	}
+	r.kickEnd, r.callEnd = r.Kick, r.Call
 	return r, nil
 }
 
-// Close closes the eventfds.
-func (r *Ring) Close() { osio.CloseAll([]int{r.Kick, r.Call, r.Err}) }
+// Close closes the descriptors. A second call does nothing.
+func (r *Ring) Close() {
+	if r.kickEnd != r.Kick {
+		osio.Close(r.kickEnd)
+	}
+	if r.callEnd != r.Call {
+		osio.Close(r.callEnd)
+	}
+	osio.CloseAll([]int{r.Kick, r.Call, r.Err})
+	r.Kick, r.Call, r.Err, r.kickEnd, r.callEnd = -1, -1, -1, -1, -1
+}
+
+// UsePipes puts pipes in the place of the eventfds for kicks and calls. It comes
+// before the back-end is told of the ring.
+func (r *Ring) UsePipes() error {
+	kick, err := osio.Pipe()
+	if err != nil {
+		return err
+	}
+	call, err := osio.Pipe()
+	if err != nil {
+		osio.CloseAll(kick[:])
+		return err
+	}
+	osio.CloseAll([]int{r.Kick, r.Call})
+	r.kickEnd, r.Kick = kick[0], kick[1]
+	r.Call, r.callEnd = call[0], call[1]
+	return nil
+}
+
+// ShareCall makes the ring be called by the descriptor of another one.
+func (r *Ring) ShareCall(with *Ring) error {
+	fd, err := osio.Dup(with.Call)
+	if err != nil {
+		return err
+	}
+	osio.Close(r.Call)
+	r.Call, r.callEnd = fd, fd
+	return nil
+}
+
+// Info is what a Front has to know of the ring, which starts at base.
+func (r *Ring) Info(base uint32) RingInfo {
+	return RingInfo{Index: r.Index, Size: r.Config.Size, Base: base, Addr: r.Addr(),
+		Kick: r.kickEnd, Call: r.callEnd, Err: r.Err}
+}
+
+// Command puts a command for the control queue into a buffer and makes it
+// available, with a byte for the answer behind it, and kicks.
+func (r *Ring) Command(b []byte) error {
+	if len(r.free) == 0 {
+		return ring.ErrFull
+	}
+	token := r.free[len(r.free)-1]
+	n := copy(r.Buffer(token), b)
+	out := r.slot(token, n)
+	in := ring.Buf{Addr: out.Addr + uint64(n), Len: 1}
+	if err := r.Add([]ring.Buf{out}, []ring.Buf{in}, token); err != nil {
+		return err
+	}
+	r.free = r.free[:len(r.free)-1]
+	r.Publish()
+	r.Notify()
+	return nil
+}
 
 // Addr is the ring's SET_VRING_ADDR.
 func (r *Ring) Addr() wire.VringAddr {

@@ -61,3 +61,15 @@ func WriteEvent(fd int) error {
 	}
 	return opError("write", err)
 }
+
+// Pipe returns the reading and the writing end of a new non-blocking pipe.
+func Pipe() (ends [2]int, err error) {
+	err = unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK)
+	return ends, opError("pipe2", err)
+}
+
+// Dup returns another descriptor of fd's open file.
+func Dup(fd int) (int, error) {
+	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	return n, opError("fcntl", err)
+}
