@@ -29,7 +29,7 @@ func NewQueue(pair int, dir netdev.Dir, s *netdev.Stats, exitNs, irqNs float64) 
 // pairs. Goodput and CPU times are the caller's to fill in.
 func NewTotals(tx, rx *netdev.Stats, exitNs, irqNs float64) Totals {
 	bytes := int64(tx.PayloadBytes)
-	return Totals{
+	t := Totals{
 		Bytes: bytes, Packets: int64(tx.DataPackets), Acks: int64(rx.PureACKs),
 		GSOMeanBytes: ratio(tx.PayloadBytes, tx.DataPackets), BigShare: ratio(tx.BigBytes, tx.PayloadBytes),
 		Kicks: int64(tx.Kicks), TxCalls: int64(tx.Calls), RxCalls: int64(rx.Calls),
@@ -38,7 +38,13 @@ func NewTotals(tx, rx *netdev.Stats, exitNs, irqNs float64) Totals {
 		RxCallsPerMB: PerMB(float64(rx.Calls), bytes),
 		ExitNsPerMB:  PerMB(float64(tx.Kicks+rx.Kicks)*exitNs, bytes),
 		IRQNsPerMB:   PerMB(float64(tx.Calls+rx.Calls)*irqNs, bytes),
+		WirePerMB:    PerMB(float64(tx.DataPackets-tx.Joined), bytes),
 	}
+	if tx.Floor > 0 {
+		floor := PerMB(float64(tx.Floor), bytes)
+		t.WireFloor = &floor
+	}
+	return t
 }
 
 func ratio(a, b uint64) float64 {

@@ -54,6 +54,7 @@ var keys = []Key{
 	number32("max_tcp_header", "MAX_TCP_HEADER of the simulated kernel's build in bytes; 0: a distribution's", 0, 512, func(s *Scenario) *int { return &s.MaxHeader }),
 	text("guest_cpu", "cost table of the guest's CPU: free, or one that `list --costs` names", func(s *Scenario) *string { return &s.GuestCPU }),
 	number32("flows", "TCP connections", 1, 10000, func(s *Scenario) *int { return &s.Flows }),
+	onOff("spread", "flows take the transmit queues in turn, as on a guest with a CPU for each queue; a real guest chooses by itself", func(s *Scenario) *bool { return &s.Spread }),
 	size("write", "bytes of one write call", 1, func(s *Scenario) *Bytes { return &s.Write }),
 	duration("think", "sleep after each write", func(s *Scenario) *time.Duration { return &s.Think }),
 	duration("work", "mean CPU time of the simulated program between two writes, each pass by chance from half to one and a half of it", func(s *Scenario) *time.Duration { return &s.Work }),

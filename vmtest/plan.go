@@ -26,6 +26,10 @@ type Plan struct {
 	Axes     []Axis
 	Notes    []string // what Fit left out or changed, a line each
 
+	// ForReal takes out of Base what only a model has to be told, for a guest with
+	// real kernels; nil if there is nothing.
+	ForReal func(*Scenario)
+
 	fixed map[string]bool // keys that Set was given
 }
 
@@ -36,7 +40,7 @@ type Axis struct {
 }
 
 // plans are the named plans; the first is the default.
-var plans = []func() Plan{mqSmallPackets, tsoLeftover, bbrGSOOff}
+var plans = []func() Plan{mqSmallPackets, tsoLeftover, bbrGSOOff, realKernels, policies, fix, fixWorkloads}
 
 // Plans returns the named plans, the default first.
 func Plans() []Plan {
@@ -296,6 +300,9 @@ func (p *Plan) Fit(g Guest) {
 	have := g.Kernels()
 	if g.Name() == "sim" || len(have) == 0 {
 		return
+	}
+	if p.ForReal != nil {
+		p.ForReal(&p.Base)
 	}
 	kernels := p.kernels()
 	if !p.fixed["kernel"] {

@@ -89,6 +89,8 @@ type Totals struct {
 	TxCalls      int64    `json:"tx_calls"`
 	RxCalls      int64    `json:"rx_calls"`
 	PacketsPerMB float64  `json:"packets_per_mb"`
+	WirePerMB    float64  `json:"wire_packets_per_mb"` // packets that the host's side took: fewer where the policy joins some
+	WireFloor    *float64 `json:"wire_floor_per_mb"`   // the fewest that could have carried them; null where no packets are joined
 	AcksPerMB    float64  `json:"acks_per_mb"`
 	KicksPerMB   float64  `json:"kicks_per_mb"`
 	TxCallsPerMB float64  `json:"tx_calls_per_mb"`

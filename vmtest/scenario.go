@@ -53,7 +53,8 @@ type Scenario struct {
 
 	// The traffic.
 	Flows    int           `json:"flows"`
-	PerFlow  []FlowConfig  `json:"flow"` // what differs for single flows, by index
+	Spread   bool          `json:"spread"` // flows take the queues in turn
+	PerFlow  []FlowConfig  `json:"flow"`   // what differs for single flows, by index
 	Write    Bytes         `json:"write"`
 	Think    time.Duration `json:"think_ns"`
 	Work     time.Duration `json:"work_ns"` // mean CPU time of the program between two writes
@@ -286,6 +287,9 @@ func (s *Scenario) Flow(i int) FlowConfig {
 	}
 	if f.CPU < 0 {
 		f.CPU = i % s.CPUs()
+	}
+	if f.Queue < 0 && s.Spread {
+		f.Queue = i % s.QueuePairs
 	}
 	f.Write = orElse(f.Write, s.Write)
 	f.Think = orElse(f.Think, s.Think)

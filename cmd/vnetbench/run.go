@@ -26,6 +26,7 @@ type runCmd struct {
 	Trace        string   `placeholder:"FILE" help:"Write the packets there; with several runs to FILE.LABEL."`
 	Seed         *uint64  `placeholder:"N" help:"Seed of every random choice, like --set seed=N."`
 	Kernel       string   `placeholder:"K" help:"Kernel, like --set kernel=K: a named release; for qemu 6.1, 6.12 or VMLINUZ[:MODULES]; for uml 6.1, 6.12 or PATH."`
+	Table        bool     `help:"Print the table only, without lines for single queues and without what happened."`
 	Explain      bool     `help:"Print the costs and the kernel switches of the runs, and where each is from."`
 	Vary         bool     `default:"true" negatable:"" help:"Try the conclusions with each assumed cost halved and doubled."`
 	GuestProgram string   `placeholder:"FILE" help:"For qemu: a static binary to run in the guest instead of the sender."`
@@ -100,6 +101,9 @@ func (c *runCmd) measure(ctx context.Context, cfg *runner.Config, newGuest func(
 		line.Show("run %d of %d, %s: %s%s", run+1, len(cfg.Runs), cfg.Runs[run].Label, p.Phase, percent(p))
 	}
 	res, err := cfg.Run(ctx)
+	if c.Table {
+		return res, err
+	}
 	if !c.Vary || err != nil {
 		newGuest = nil
 	}
@@ -141,6 +145,9 @@ func (c *runCmd) finish(ctx context.Context, res *vmtest.Result, failed error, o
 func (c *runCmd) print(w io.Writer, res *vmtest.Result, cfg *runner.Config) error {
 	if formatFor(c.Format, c.Out) == "json" {
 		return report.JSON(w, res)
+	}
+	if c.Table {
+		return report.Table(w, res)
 	}
 	if err := report.Text(w, res); err != nil {
 		return err

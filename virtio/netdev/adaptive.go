@@ -35,8 +35,8 @@ const (
 	quietTime   = 2 * time.Millisecond   // without a flow of another kind on the ring
 	spinFor     = 20 * time.Microsecond  // after work, where somebody waits beside flows that are held
 	spinEvery   = time.Microsecond
-	fewPackets  = 4                      // in flight: perhaps the sender measures the path
-	fewEvery    = 10 * time.Millisecond  // then one ACK passes so often
+	fewPackets  = 4                     // in flight: perhaps the sender measures the path
+	fewEvery    = 10 * time.Millisecond // then one ACK passes so often
 )
 
 // control is the adaptive policy of a pair: it sees what goes over the rings,

@@ -40,6 +40,45 @@ type joiner struct {
 	payload int
 	segment int  // payload bytes of its longest segment
 	psh     bool // some part has PSH
+
+	drained [floorFlows]drained // flows of this drain of the ring
+	flows   int
+}
+
+// floorFlows bounds the flows of one drain that are told apart for Stats.Floor;
+// those beyond count as the last.
+const floorFlows = 16
+
+// drained is what a drain of the ring has of a flow.
+type drained struct {
+	hash  uint32
+	bytes int
+}
+
+// note takes a frame that may be joined into the floor of this drain.
+func (j *joiner) note(v *frameView) {
+	h := frame.FlowHash(v.front, &v.info)
+	i := 0
+	for i < j.flows && j.drained[i].hash != h {
+		i++
+	}
+	if i == j.flows {
+		i = min(i, floorFlows-1)
+		j.flows = i + 1
+		j.drained[i].hash = h
+	}
+	j.drained[i].bytes += v.payload
+}
+
+// floor returns the fewest packets that could carry the drain, and begins the
+// next one.
+func (j *joiner) floor() (n uint64) {
+	for i := range j.drained[:j.flows] {
+		n += uint64((j.drained[i].bytes + maxIPLen - 1) / maxIPLen)
+		j.drained[i].bytes = 0
+	}
+	j.flows = 0
+	return n
 }
 
 // joinPart is what is remembered of a chain that is part of a joined packet.
@@ -79,7 +118,10 @@ func (t *TX) takeJoined(now vtime.Time) bool {
 		t.work.Dropped++
 		return true
 	}
-	if !t.joinable() || t.q.Pending() == 0 {
+	if !t.joinable() {
+		return t.send(now, c, 1)
+	}
+	if t.join.note(&t.view); t.q.Pending() == 0 {
 		return t.send(now, c, 1)
 	}
 	t.join.begin(&t.view, c)
@@ -150,6 +192,7 @@ func (t *TX) extend(c *ring.Chain) bool {
 		return false
 	}
 	if err == nil && !t.join.has(c.Head) && t.admit(c) == DropNone && t.follows() {
+		t.join.note(&t.view)
 		t.join.add(&t.view, c)
 		return true
 	}

@@ -15,7 +15,8 @@ type service struct {
 	poll    time.Duration // policy poll: so long after work; 0: not at all
 	every   time.Duration // and so often
 
-	open   bool       // the ring is being drained
+	open   bool       // the ring is being drained ...
+	left   int        // ... of so many packets; what comes meanwhile waits for the next look. 0: of all
 	at     vtime.Time // when the drain that was put off begins; vtime.Never if none was
 	until  vtime.Time // the end of the time in which the device looks by itself
 	lookAt vtime.Time // the next look of that time; vtime.Never outside of it
@@ -29,7 +30,7 @@ func (s *service) set(p *Policy) {
 
 // reset forgets what belonged to a ring.
 func (s *service) reset() {
-	s.open, s.at, s.until, s.lookAt = false, vtime.Never, 0, vtime.Never
+	s.open, s.left, s.at, s.until, s.lookAt = false, 0, vtime.Never, 0, vtime.Never
 }
 
 // next returns when the ring is looked at without a kick.
@@ -43,7 +44,9 @@ func (t *TX) mayTake(now vtime.Time) bool {
 		return true
 	}
 	if s.lookAt != vtime.Never && now < s.until {
-		s.open = now >= s.lookAt
+		if s.open = now >= s.lookAt; s.open {
+			s.left = int(t.q.Pending())
+		}
 	} else {
 		s.open = s.delay == 0 || t.delayed(now)
 	}
@@ -67,13 +70,18 @@ func (t *TX) delayed(now vtime.Time) bool {
 }
 
 // looked notes that a Poll has taken n packets, and whether the ring is empty.
-func (s *service) looked(now vtime.Time, n int, empty bool) {
+// It reports whether there may be more to take now.
+func (s *service) looked(now vtime.Time, n int, empty bool) (more bool) {
+	if s.open && s.left > 0 {
+		s.left = max(s.left-n, 0)
+		empty = empty || s.left == 0
+	}
 	if empty {
-		s.open = false
+		s.open, s.left = false, 0
 	}
 	if s.poll == 0 {
 		s.lookAt = vtime.Never
-		return
+		return !empty
 	}
 	if n > 0 {
 		s.until = now.Add(s.poll)
@@ -84,6 +92,7 @@ func (s *service) looked(now vtime.Time, n int, empty bool) {
 	case n > 0 || now >= s.lookAt:
 		s.lookAt = now.Add(s.every)
 	}
+	return !empty
 }
 
 // rearmService is Rearm where the policy has a say.

@@ -142,6 +142,10 @@ type Stats struct {
 	// Joined counts packets that were sent as the rest of another one: on the
 	// wire there are Packets less Joined (TX).
 	Joined uint64 `json:"joined"`
+	// Floor counts the fewest packets of maxIPLen bytes that could have carried
+	// the payload of those that may be joined, at least one for each flow each
+	// time that the ring was drained (TX, where the policy joins packets).
+	Floor uint64 `json:"floor"`
 	// StaleTokens counts Complete calls that were ignored: a token of an
 	// earlier attachment, or one not in flight (TX).
 	StaleTokens uint64 `json:"stale_tokens"`
@@ -193,11 +197,11 @@ type Stats struct {
 	UsedToCall Hist `json:"used_to_call_ns"`
 }
 
-func (s *Stats) counters() [31]*uint64 {
+func (s *Stats) counters() [32]*uint64 {
 	return [...]*uint64{
 		&s.Packets, &s.Bytes, &s.PayloadBytes, &s.DataPackets, &s.Segs,
 		&s.GSOPackets, &s.GSOSegs, &s.BigBytes, &s.ACKs, &s.PureACKs, &s.Descs,
-		&s.CSums, &s.Spilled, &s.FullStops, &s.StaleTokens, &s.Thinned, &s.Joined,
+		&s.CSums, &s.Spilled, &s.FullStops, &s.StaleTokens, &s.Thinned, &s.Joined, &s.Floor,
 		&s.Kicks, &s.Wakes, &s.KicksCoalesced, &s.KicksEmpty,
 		&s.KicksSuppressed, &s.SuppressedBatches,
 		&s.GSOBytes, &s.GSOSegBytes, &s.Cut, &s.NeedsCSum, &s.DataValid, &s.Refused, &s.CutGSO, &s.CutGSOBytes,

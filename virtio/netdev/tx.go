@@ -127,7 +127,10 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 		t.take(now, b)
 	}
 	if t.special && b.takes() {
-		t.svc.looked(now, t.work.Packets+t.work.Dropped, !t.more)
+		t.more = t.svc.looked(now, t.work.Packets+t.work.Dropped, !t.more)
+		if t.join.flows > 0 && !t.more {
+			t.stats.Floor += t.join.floor()
+		}
 	}
 	if t.pend.n > 0 {
 		t.complete(now)

@@ -65,7 +65,7 @@ func (w *world) run(from, to snapshot) *vmtest.Run {
 	exit, irq := float64(w.cost.cpu.Picos(vcpu.OpKick))/1000, float64(w.cost.cpu.Picos(vcpu.OpIRQ))/1000
 	r := &vmtest.Run{
 		MeasuredAt: vmtest.MeasuredAtOf(&w.s),
-		Kernel: w.s.Kernel, KernelVersion: w.s.Kernel, Release: w.lower.release(), Remedies: w.s.Remedies,
+		Kernel:     w.s.Kernel, KernelVersion: w.s.Kernel, Release: w.lower.release(), Remedies: w.s.Remedies,
 		Policy: w.s.Policy, QueuePairs: w.s.QueuePairs, Write: int64(w.s.Write), MSS: w.s.EffectiveMSS(),
 		DurationNs: int64(to.at.Sub(from.at)), GuestCounters: w.guestCounters(from, to),
 		CostOffset: map[string]float64{}, Sizes: w.rec.sizes(), Series: []vmtest.Sample{}, Warnings: []string{},

@@ -31,7 +31,7 @@ func Text(w io.Writer, r *vmtest.Result) error {
 	b.WriteString(title(r))
 	if len(r.Runs) > 0 {
 		b.WriteByte('\n')
-		if err := table(&b, r.Runs); err != nil {
+		if err := tableOf(&b, r.Runs, true); err != nil {
 			return err
 		}
 		b.WriteString(sizes(r.Runs))
@@ -42,6 +42,11 @@ func Text(w io.Writer, r *vmtest.Result) error {
 	b.WriteString(warnings(r))
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Table writes the table of the runs without the lines of their queues.
+func Table(w io.Writer, r *vmtest.Result) error {
+	return tableOf(w, r.Runs, false)
 }
 
 var guestWords = map[string]string{

@@ -14,19 +14,47 @@ import (
 // queueLines is how many queue pairs of a run get a line of their own.
 const queueLines = 8
 
-func table(w io.Writer, runs []vmtest.Run) error {
-	t := grid.Table{Columns: columns()}
+// tableOf writes a line for each run, and with queues one for each queue pair.
+func tableOf(w io.Writer, runs []vmtest.Run, queues bool) error {
+	t := grid.Table{Columns: columns(runs)}
 	sets := remedySets(runs)
 	for i := range runs {
-		addRun(&t, &runs[i], sets)
+		addRun(&t, &runs[i], sets, anyRun(runs, joins), anyRun(runs, asks))
+		if queues && runs[i].QueuePairs > 1 {
+			addQueues(&t, &runs[i])
+		}
+		addGuests(&t, &runs[i])
 	}
 	return t.Write(w)
 }
 
-func columns() []grid.Column {
+// joins reports whether the device of a run joins packets, asks whether one of
+// its flows has latencies.
+func joins(r *vmtest.Run) bool { return r.Totals.WireFloor != nil }
+
+func asks(r *vmtest.Run) bool {
+	return slices.ContainsFunc(r.Flows, func(f vmtest.Flow) bool { return f.Latency != nil })
+}
+
+func anyRun(runs []vmtest.Run, is func(*vmtest.Run) bool) bool {
+	for i := range runs {
+		if is(&runs[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func columns(runs []vmtest.Run) []grid.Column {
 	heads := [][]string{
 		{"goodput", "Gbit/s"}, {"GSO mean", "bytes"}, {">=8 MSS", "% bytes"}, {"packets", "/MB"}, {"kicks", "/MB"},
 		{"tx calls", "/MB"}, {"rx calls", "/MB"}, {"exits", "us/MB"}, {"irqs", "us/MB"}, {"guest CPU", "us/MB"}, {"host CPU", "us/MB"},
+	}
+	if anyRun(runs, joins) {
+		heads = append(heads, []string{"wire", "/MB"})
+	}
+	if anyRun(runs, asks) {
+		heads = append(heads, []string{"median", "us"}, []string{"p99", "us"})
 	}
 	out := []grid.Column{{Head: []string{"run"}, Left: true}}
 	for _, h := range heads {
@@ -35,15 +63,29 @@ func columns() []grid.Column {
 	return out
 }
 
-func addRun(t *grid.Table, r *vmtest.Run, sets [][]string) {
+func addRun(t *grid.Table, r *vmtest.Run, sets [][]string, wire, latency bool) {
 	v := &r.Totals
-	t.Row(shortName(r, sets), grid.Number(v.GoodputBps/1e9), fmt.Sprintf("%.0f", v.GSOMeanBytes), grid.Number(100*v.BigShare),
+	cells := []string{shortName(r, sets), grid.Number(v.GoodputBps / 1e9), fmt.Sprintf("%.0f", v.GSOMeanBytes), grid.Number(100 * v.BigShare),
 		grid.Number(v.PacketsPerMB), counted(r, v.KicksPerMB), counted(r, v.TxCallsPerMB), counted(r, v.RxCallsPerMB),
-		counted(r, v.ExitNsPerMB/1e3), counted(r, v.IRQNsPerMB/1e3), micros(v.GuestNsPerMB), micros(v.HostNsPerMB))
-	if r.QueuePairs > 1 {
-		addQueues(t, r)
+		counted(r, v.ExitNsPerMB/1e3), counted(r, v.IRQNsPerMB/1e3), micros(v.GuestNsPerMB), micros(v.HostNsPerMB)}
+	if wire {
+		cells = append(cells, grid.Number(v.WirePerMB))
 	}
-	addGuests(t, r)
+	if latency {
+		cells = append(cells, latencies(r)...)
+	}
+	t.Row(cells...)
+}
+
+// latencies are the median and the 99th percentile of a run's first flow that has
+// them.
+func latencies(r *vmtest.Run) []string {
+	for _, f := range r.Flows {
+		if l := f.Latency; l != nil {
+			return []string{grid.Number(float64(l.MedianNs) / 1e3), grid.Number(float64(l.P99Ns) / 1e3)}
+		}
+	}
+	return []string{"-", "-"}
 }
 
 // counted is a figure that only a device can count.
