@@ -111,7 +111,7 @@ func TestSettingAKeyThatIsNoAxis(t *testing.T) {
 }
 
 func TestUnknownPlan(t *testing.T) {
-	_, err := vmtest.PlanByName("mq-smal")
+	_, err := vmtest.PlanByName("mq-small-packet")
 	if err == nil || !strings.Contains(err.Error(), "mq-small-packets") {
 		t.Errorf("%v does not offer mq-small-packets", err)
 	}

@@ -18,7 +18,7 @@ func TestSetAndGetEveryKey(t *testing.T) {
 		"qdisc": "noqueue", "cc": "reno", "guest_cpu": "free", "flows": "3", "write": "64k", "think": "2µs", "work": "300ns",
 		"bytes": "1M", "more": "on", "nodelay": "on", "pacing": "85700kB/s", "duration": "5ms", "warmup": "1ms",
 		"seed": "7", "drain": "on", "pregap": "1.1ms", "pregap2": "450µs", "hz": "100", "bbr_phase": "3", "clock_phase": "80", "max_tcp_header": "192", "topology": "veth",
-		"router.fwd": "netem:delay=5ms", "router.rev": "noqueue", "ip": "6", "mtu": "9000", "mss": "4096", "gso_max_size": "181000", "gso_max_segs": "2",
+		"router.fwd": "netem:delay=5ms", "router.rev": "noqueue", "ip": "6", "mtu": "9000", "mss": "4096", "spread": "on", "gso_max_size": "181000", "gso_max_segs": "2",
 		"nic.tso_max_size": "524280", "policy": "hold:packets=4,time=20us", "host": "med2", "host.wake": "3µs",
 		"host.tx_base": "2µs", "host.tx_per_kb": "100ns", "host.rx": "800ns", "link.rate": "10G", "link.delay": "2µs",
 		"link.queue": "1M", "link.loss": "0.01", "receiver.rmem": "32M", "receiver.gro": "off", "receiver.mtu": "9000",

@@ -28,10 +28,18 @@ const (
 	firstPause  = 10 * time.Millisecond // before it is tried again, doubled each time
 	longestWait = time.Second
 
-	orphanTests = 64                     // completions that the guest wanted no call for: it uses none
+	orphanTests = 64                     // completions for which the guest wanted no call, ...
+	orphanShare = 32                     // ... and so many for each for which it did: it uses none
+	manyCalls   = 1 << 12                // counts of both after which they are halved
 	scanEvery   = 50 * time.Microsecond  // between two looks at such a guest's ring
 	scanTime    = 200 * time.Microsecond // after work
 	thinOrphan  = 60 * time.Microsecond  // hold of its ACKs
+	thinFirst   = 500 * time.Microsecond // ACKs are held before its ring is judged
+	fullLook    = 24                     // packets that a look finds, so many times, of a ring that would not be drained
+	fullLooks   = 4
+	fullPause   = 100 * time.Millisecond // then it is left alone
+	drainTests  = 64                     // packets after which it is judged whether the ring is drained:
+	drainShare  = 16                     // one of so many, or more, was kicked for
 	quietTime   = 2 * time.Millisecond   // without a flow of another kind on the ring
 	spinFor     = 20 * time.Microsecond  // after work, where somebody waits beside flows that are held
 	spinEvery   = time.Microsecond
@@ -55,6 +63,10 @@ type control struct {
 	scans     bool       // the ring is looked at every scanEvery, without kicks
 	other     vtime.Time // the last packet of a flow that is not held
 	otherFlow int16      // that flow
+	full      int        // looks that found a full ring
+	notBefore vtime.Time // no looks until then
+	kicks     uint64     // counters of the ring when drained judged last
+	packets   uint64
 	held      vtime.Time // the last packet of a flow that is
 	spins     bool       // the ring is looked at all the time for a while after work
 }
@@ -113,16 +125,64 @@ func (c *control) sent(now vtime.Time, p *Pair, v *frameView, at *slot) (hold bo
 }
 
 // orphan reports whether the guest's driver lets go of packets when it hands them
-// over, so that no completion matters to it.
-func (c *control) orphan() bool { return c.calls == 0 && c.mute >= orphanTests }
+// over, so that no completion matters to it: it wants a call only when its ring
+// has become full.
+func (c *control) orphan() bool { return c.mute >= orphanTests && c.calls*orphanShare < c.mute }
 
-// published notes whether the guest wanted a call for used entries.
-func (c *control) published(call Call) {
+// completes reports whether the guest's driver waits for completions.
+func (c *control) completes() bool { return c.calls >= wantsCalls && !c.orphan() }
+
+// published notes whether the guest wanted a call for used entries. While some
+// are held the answer says nothing.
+func (c *control) published(now vtime.Time, call Call) {
+	if c.held != 0 && now.Sub(c.held) < idleTime {
+		return
+	}
 	switch {
 	case call.Needed && (call.Reason == CallEvent || call.Reason == CallFlag):
 		c.calls++
 	case call.Reason == CallEventIdx || call.Reason == CallNoInterrupt:
 		c.mute++
+	}
+	if c.calls+c.mute >= manyCalls {
+		c.calls, c.mute = c.calls/2, c.mute/2
+	}
+}
+
+// drained reports whether the device finds the ring empty often, by the kicks
+// that it gets. If it does not, it is behind, and what piles up makes large
+// packets by itself: to look at the ring less often, and to join what is there,
+// would only take that away.
+func (c *control) drained(p *Pair) bool {
+	s := &p.TX.stats
+	kicks, packets := s.Kicks-c.kicks, s.Packets-c.packets
+	if packets < drainTests {
+		return false
+	}
+	c.kicks, c.packets = s.Kicks, s.Packets
+	return kicks*drainShare >= packets
+}
+
+// worthLooks reports whether it is time to look at the ring instead of being
+// kicked: its ACKs have been held for a while, and it is drained all the same.
+func (c *control) worthLooks(now vtime.Time, p *Pair, s *sendState) bool {
+	if now.Sub(s.begun) < thinFirst || now < c.notBefore {
+		c.kicks, c.packets = p.TX.stats.Kicks, p.TX.stats.Packets
+		return false
+	}
+	return c.drained(p)
+}
+
+// looks notes that a look found n packets. If that is again and again more than
+// most devices could take one by one in the time between two looks, the ring
+// would not be drained without them.
+func (c *control) looks(now vtime.Time, p *Pair, n int) {
+	if c.full++; n <= fullLook {
+		c.full = 0
+	}
+	if c.full >= fullLooks {
+		c.full, c.notBefore = 0, now.Add(fullPause)
+		c.scan(p, false)
 	}
 }
 
@@ -195,7 +255,7 @@ func (c *control) decide(now vtime.Time, p *Pair, f *flow) {
 	s := &f.send
 	switch {
 	case !s.batch && s.since >= bulkBytes && s.rate >= fastRate && s.mean/8 < largeMean && now >= s.retry:
-		if c.calls >= wantsCalls || c.orphan() {
+		if c.completes() || c.orphan() {
 			s.batch, s.begun, s.before, s.tried = true, now, s.mean, c.orphan()
 			if c.otherFlow == f.index {
 				c.other = 0
@@ -216,7 +276,7 @@ func (c *control) decide(now vtime.Time, p *Pair, f *flow) {
 	c.held = now
 	if c.alone(now) {
 		c.spin(p, false)
-		c.scan(p, c.orphan())
+		c.scan(p, c.scans || c.orphan() && c.worthLooks(now, p, s))
 	}
 }
 

@@ -46,6 +46,9 @@ func (t *TX) mayTake(now vtime.Time) bool {
 	if s.lookAt != vtime.Never && now < s.until {
 		if s.open = now >= s.lookAt; s.open {
 			s.left = int(t.q.Pending())
+			if c := t.pair.ctl; c != nil && c.scans {
+				c.looks(now, t.pair, s.left)
+			}
 		}
 	} else {
 		s.open = s.delay == 0 || t.delayed(now)
