@@ -17,13 +17,14 @@ import (
 
 // ringKinds are the layouts of rings that the device offers.
 func ringKinds() map[string]virtio.Features {
-	kinds := map[string]virtio.Features{"split": everything &^ virtio.FeatureRingPacked &^ virtio.FeatureInOrder}
-	if netdev.DefaultFeatures.Has(virtio.FeatureRingPacked) {
-		kinds["packed"] = everything &^ virtio.FeatureInOrder
-		kinds["packed in order"] = everything
-	}
-	if netdev.DefaultFeatures.Has(virtio.FeatureInOrder) {
-		kinds["split in order"] = everything &^ virtio.FeatureRingPacked
+	kinds := map[string]virtio.Features{"split": everything}
+	for name, more := range map[string]virtio.Features{
+		"packed": virtio.FeatureRingPacked, "split in order": virtio.FeatureInOrder,
+		"packed in order": virtio.FeatureRingPacked | virtio.FeatureInOrder,
+	} {
+		if netdev.DefaultFeatures.Has(more) {
+			kinds[name] = everything | more
+		}
 	}
 	return kinds
 }

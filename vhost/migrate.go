@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vnetbench/vnetbench/vhost/osio"
+	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 )
 
@@ -100,21 +101,8 @@ func (r *runner) sendRARP(a SendRARP) {
 		r.log.Warn("no RARP", "error", err)
 		return
 	}
-	r.check(w.do(func() { w.sendOwn(rarp(a.MAC)) }))
+	r.check(w.do(func() { w.sendOwn(frame.AppendRARP(nil, a.MAC)) }))
 	r.log.Info("guest announced by RARP", "mac", fmt.Sprintf("%x", a.MAC))
-}
-
-// rarp is a RARP request of a station for its own address (RFC 903), which no one
-// answers, but from which every switch learns where the station is. It has the
-// length of the shortest frame.
-func rarp(mac [6]byte) []byte {
-	f := make([]byte, 60)
-	copy(f, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
-	copy(f[6:], mac[:])
-	copy(f[12:], []byte{0x80, 0x35, 0, 1, 8, 0, 6, 4, 0, 3}) // Ethernet, IPv4, request
-	copy(f[22:], mac[:])
-	copy(f[32:], mac[:])
-	return f
 }
 
 // setMAC changes the device's address; it is the control queue's worker, if

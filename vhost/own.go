@@ -3,8 +3,6 @@ package vhost
 import (
 	"time"
 
-	"github.com/vnetbench/vnetbench/virtio"
-	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
 
@@ -14,10 +12,6 @@ const (
 	ownMax   = 8
 	ownRetry = time.Millisecond
 )
-
-// ownToken is the token of a worker's own frames. It is none of a queue's, which
-// counts a completion of it as stale and does nothing.
-const ownToken = ^netdev.Token(0)
 
 // sendOwn sends a frame that no guest sent, as soon as the port is open. Of too
 // many the oldest is forgotten. It runs on the thread.
@@ -34,14 +28,11 @@ func (w *worker) flushOwn(now vtime.Time) (again vtime.Time) {
 	if !w.open {
 		return vtime.Never
 	}
-	for len(w.own) > 0 {
-		_, r := w.port.Send(now, &virtio.NetHdr{}, [][]byte{w.own[0]}, ownToken)
-		if r == netdev.Full {
+	for ; len(w.own) > 0; w.own = w.own[1:] {
+		if !w.pair.Inject(now, w.own[0]) {
 			return now.Add(ownRetry)
 		}
-		w.own = w.own[1:]
 	}
-	w.port.Flush(now)
 	w.own = nil
 	return vtime.Never
 }
