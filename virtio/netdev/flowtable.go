@@ -130,5 +130,12 @@ func (t *flowTable) delist(f *flow) {
 // first returns the flow whose ACK has waited longest; there is one.
 func (t *flowTable) first() *flow { return &t.flows[t.order[0]] }
 
+// forget forgets what was learned of the direction from the guest.
+func (t *flowTable) forget() {
+	for i := range t.flows {
+		t.flows[i].send = sendState{}
+	}
+}
+
 // clear forgets all flows.
 func (t *flowTable) clear() { *t = flowTable{} }

@@ -48,12 +48,17 @@ func (p *Pair) apply(n Policy) {
 	p.policy, t.policy = n, n
 	t.special = n.DelayTime > 0 || n.PollTime > 0 || n.Merge || n.Adaptive
 	t.svc.set(&n)
+	t.svc.reset()
+	t.more = t.q != nil // kicks may be off that no one would turn on again
 	t.join.on, t.join.may = n.Merge, n.Merge || n.Adaptive
 	if t.q != nil {
 		t.join.start(t.size)
 	}
 	for _, q := range []*queue{&t.queue, &r.queue} {
 		q.coal.setDefault(n)
+	}
+	if r.flows != nil {
+		r.flows.forget()
 	}
 	if p.ctl = nil; n.Adaptive {
 		p.ctl = &control{}

@@ -67,6 +67,14 @@ func (r *RX) CallResult(now vtime.Time, err error) {
 // Waiting returns the number of frames in the spill.
 func (r *RX) Waiting() int { return r.spill.frames }
 
+// Held returns the number of ACKs that the policy keeps waiting.
+func (r *RX) Held() int {
+	if r.flows == nil {
+		return 0
+	}
+	return r.flows.waiting
+}
+
 // Starved reports whether a frame was kept out for want of buffers: a Reserve
 // that failed, or a frame that went to the spill. A port that has more frames
 // keeps them until the guest kicks; Rearm asks for that kick.
