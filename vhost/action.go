@@ -85,6 +85,17 @@ type (
 		Regions []wire.Region
 	}
 
+	// SetTranslations makes the runs, and no others, the memory of the rings that
+	// start with Translated, and of those that run so.
+	SetTranslations struct{ List []Translation }
+
+	// AskTranslation asks the front-end, on the socket of SetBackendFD, for the
+	// translation of an address. Nothing waits for it.
+	AskTranslation struct {
+		IOVA uint64
+		Perm uint8
+	}
+
 	// SetFeatures makes acked the feature set of the device; the bits of the
 	// protocol are not among them. No ring runs. Pending: Err.
 	SetFeatures struct {
@@ -101,7 +112,9 @@ type (
 		Enabled bool
 		Wake    bool // call the guest at once: what it knew of calls was another device's
 
-		Log      RingLog
+		Log        RingLog
+		Translated bool // its addresses are those of SetTranslations
+
 		Inflight bool // keep the record of chains in flight, in the ring's part of it
 	}
 
@@ -230,27 +243,29 @@ type (
 	End struct{ Reason error }
 )
 
-func (Reply) action()         {}
-func (CloseFDs) action()      {}
-func (MapRegions) action()    {}
-func (SetMemory) action()     {}
-func (SetFeatures) action()   {}
-func (StartRing) action()     {}
-func (StopRing) action()      {}
-func (EnableRing) action()    {}
-func (KickRing) action()      {}
-func (SetFD) action()         {}
-func (SetBackendFD) action()  {}
-func (MapLog) action()        {}
-func (LogRing) action()       {}
-func (SetLogFD) action()      {}
-func (MakeInflight) action()  {}
-func (MapInflight) action()   {}
-func (SendRARP) action()      {}
-func (SetMTU) action()        {}
-func (SetMAC) action()        {}
-func (TransferState) action() {}
-func (CheckState) action()    {}
-func (ResetDevice) action()   {}
-func (NotifyConfig) action()  {}
-func (End) action()           {}
+func (Reply) action()           {}
+func (CloseFDs) action()        {}
+func (MapRegions) action()      {}
+func (SetMemory) action()       {}
+func (SetFeatures) action()     {}
+func (StartRing) action()       {}
+func (StopRing) action()        {}
+func (EnableRing) action()      {}
+func (KickRing) action()        {}
+func (SetFD) action()           {}
+func (SetBackendFD) action()    {}
+func (MapLog) action()          {}
+func (LogRing) action()         {}
+func (SetLogFD) action()        {}
+func (MakeInflight) action()    {}
+func (MapInflight) action()     {}
+func (SetTranslations) action() {}
+func (AskTranslation) action()  {}
+func (SendRARP) action()        {}
+func (SetMTU) action()          {}
+func (SetMAC) action()          {}
+func (TransferState) action()   {}
+func (CheckState) action()      {}
+func (ResetDevice) action()     {}
+func (NotifyConfig) action()    {}
+func (End) action()             {}

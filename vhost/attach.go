@@ -130,8 +130,12 @@ func (r *runner) startRing(a StartRing) error {
 	if a.Inflight {
 		a.Config.Inflight = r.flight.part(a.Ring)
 	}
+	mem := r.mem
+	if a.Translated {
+		mem = r.iova
+	}
 	var started error
-	r.check(w.do(func() { started = w.start(a, r.mem, r.fds[a.Ring]) }))
+	r.check(w.do(func() { started = w.start(a, mem, r.fds[a.Ring]) }))
 	if started == nil {
 		r.log.Info("ring started", "ring", a.Ring, "queue", a.Role.Dir.String(), "pair", a.Role.Pair,
 			"size", a.Config.Size, "base", a.Config.Base, "enabled", a.Enabled)

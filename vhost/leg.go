@@ -19,6 +19,7 @@ type leg struct {
 	deaf    bool       // the kick descriptor failed and is not looked at any more
 	broken  bool       // the guest broke the ring, and that has been reported
 	grace   vtime.Time // until when a transmit ring that was never enabled is left alone
+	asked   bool       // for the translation that a chain waits for
 	log     RingLog    // what is noted in the dirty log
 	called  bool       // a call was due since the ring started, made or owed
 	buf     [8]byte
@@ -145,6 +146,9 @@ func (w *worker) poll(l *leg, now vtime.Time) {
 	}
 	if call.Needed {
 		w.makeCall(l)
+	}
+	if w.translated && !l.asked {
+		w.askMissing(l)
 	}
 }
 

@@ -169,6 +169,9 @@ func (s *Session) changeMemory(m wire.Message, rs []region, strict bool) {
 			set.IDs = append(set.IDs, rs[i].id)
 		}
 		s.emit(set)
+		if s.resolve(); len(s.tlb) > 0 {
+			s.emit(SetTranslations{List: s.view})
+		}
 		s.startAll(m, func(m wire.Message) { s.reportLost(m, ran, strict) })
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetbench/vnetbench/vhost/wire"
 	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
+	"github.com/vnetbench/vnetbench/virtio/ring"
 	"github.com/vnetbench/vnetbench/virtio/shm"
 )
 
@@ -35,6 +36,7 @@ type runner struct {
 	maps  map[RegionID]*osio.Mapping
 	known atomic.Pointer[[]*osio.Mapping] // maps, for a faulting thread to read
 	mem   *shm.Memory
+	iova  *shm.Memory // by the addresses of a driver behind an IOMMU
 
 	mu      sync.Mutex // what follows
 	workers []*worker  // by pair, that of the control queue last; nil until needed
@@ -45,7 +47,8 @@ type runner struct {
 // event is what a worker, or somebody outside, reported.
 type event struct {
 	kind eventKind
-	ring int  // that the guest broke
+	ring int // that the guest broke
+	miss ring.Missing
 	up   bool // the link is
 	err  error
 }
@@ -56,6 +59,7 @@ const (
 	ringBroke eventKind = iota
 	sessionEnds
 	linkChanged
+	addressMissing
 )
 
 // newRunner makes the runner of a new session.
@@ -146,6 +150,8 @@ func (r *runner) takeEvents() {
 			if r.dev.SetLink(e.up) {
 				r.perform(r.sess.ConfigChanged())
 			}
+		case addressMissing:
+			r.perform(r.sess.Missing(e.miss.Addr, e.miss.Write))
 		case ringBroke:
 			r.log.Warn("guest broke a ring", "ring", e.ring, "error", e.err)
 			r.perform(r.sess.RingBroken(e.ring))
@@ -159,9 +165,10 @@ func (r *runner) end(reason error) {
 	}
 }
 
-// broken, died and control are what workers report, on their own threads.
+// broken, missing, died and control are what workers report, on their own threads.
 
 func (r *runner) broken(ring int, err error) { r.post(event{ring: ring, err: err}) }
+func (r *runner) missing(m ring.Missing)     { r.post(event{kind: addressMissing, miss: m}) }
 func (r *runner) died(err error)             { r.post(event{kind: sessionEnds, err: err}) }
 
 // control takes over what the guest changed by the control queue, as far as the
@@ -275,6 +282,10 @@ func (r *runner) do(a Action) []Action {
 // guest's, and those that change the device.
 func (r *runner) doShared(a Action) []Action {
 	switch a := a.(type) {
+	case SetTranslations:
+		r.setTranslations(a)
+	case AskTranslation:
+		r.askTranslation(a)
 	case MapLog:
 		return r.sess.Done(a.Token, Result{Err: r.mapLog(a)})
 	case LogRing:

@@ -91,9 +91,11 @@ type Session struct {
 	applied  bool            // acked is what the device has
 	protocol wire.ProtocolFeatures
 	status   uint8
-	broken   bool // a ring is: the device needs a reset
-	logging  bool // LOG_ALL is acknowledged
-	logged   bool // there is a dirty log
+	broken   bool          // a ring is: the device needs a reset
+	tlb      []wire.IOTLB  // translations, oldest first
+	view     []Translation // what they come to
+	logging  bool          // LOG_ALL is acknowledged
+	logged   bool          // there is a dirty log
 	inflight inflight
 	loading  bool // the last transfer of state was one to us
 	loaded   bool // the state is that of another device
@@ -117,7 +119,9 @@ type SessionStats struct {
 	StartsDisabled uint64 `json:"starts_disabled"` // rings that were disabled when they started
 	MemoryChanges  uint64 `json:"memory_changes"`  // memory tables that took effect
 	RingsBroken    uint64 `json:"rings_broken"`    // rings that the guest broke
-	LastRefusal    string `json:"last_refusal"`    // the reason of the last refusal, empty if none
+
+	TranslationMisses uint64 `json:"translation_misses"` // addresses for which the front-end was asked for a translation
+	LastRefusal       string `json:"last_refusal"`       // the reason of the last refusal, empty if none
 }
 
 // input is a message that waits to be handled.
@@ -133,7 +137,12 @@ func NewSession(cfg SessionConfig) *Session {
 		cfg.Protocol = ProtocolOffer
 	}
 	s := &Session{cfg: cfg, offer: cfg.Features | wire.FeatureProtocol}
-	if cfg.Protocol.Has(wire.ProtocolLogSHMFD) {
+	if cfg.Features.Has(virtio.FeatureAccessPlatform) {
+		// The dirty log is by the guest's physical addresses, which a device
+		// behind an IOMMU does not get to know.
+		s.cfg.Protocol &^= wire.ProtocolLogSHMFD
+	}
+	if s.cfg.Protocol.Has(wire.ProtocolLogSHMFD) {
 		s.offer |= wire.FeatureLogAll
 	}
 	n := 2 * cfg.QueuePairs
@@ -277,6 +286,8 @@ var handlers = map[wire.Request]func(*Session, wire.Message, []int){
 	wire.GetInflightFD:       (*Session).getInflight,
 	wire.SetInflightFD:       (*Session).setInflight,
 
+	wire.IOTLBMsg: (*Session).iotlbMsg,
+
 	wire.GetVringBaseSkipDrain: (*Session).getVringBase,
 }
 
@@ -306,11 +317,16 @@ var needs = map[wire.Request]wire.ProtocolFeatures{
 	wire.GetInflightFD: wire.ProtocolInflightSHMFD,
 	wire.SetInflightFD: wire.ProtocolInflightSHMFD,
 
+	wire.IOTLBMsg: wire.ProtocolBackendReq,
+
 	wire.GetVringBaseSkipDrain: wire.ProtocolVringBaseSkipDrain | wire.ProtocolInflightSHMFD,
 }
 
 // handler returns the handler of a request.
 func (s *Session) handler(r wire.Request) func(*Session, wire.Message, []int) {
+	if r == wire.IOTLBMsg && !s.cfg.Features.Has(virtio.FeatureAccessPlatform) {
+		return (*Session).unsupported
+	}
 	if h, ok := handlers[r]; ok && s.cfg.Protocol.Has(needs[r]) {
 		return h
 	}

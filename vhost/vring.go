@@ -1,6 +1,7 @@
 package vhost
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/vnetbench/vnetbench/vhost/wire"
@@ -305,6 +306,10 @@ func (s *Session) launch(i int, then func(error)) {
 		return
 	}
 	cfg, err := s.place(&s.rings[i])
+	if errors.Is(err, errUntranslated) {
+		then(nil) // it starts when the translation comes
+		return
+	}
 	if err != nil {
 		s.stats.RingsUnmapped++
 		then(err)
@@ -339,7 +344,7 @@ func (s *Session) emitStart(i int, cfg ring.Config, then func(error)) {
 		then(res.Err)
 	})
 	s.emit(StartRing{Token: t, Ring: i, Role: s.role(i), Config: cfg, Enabled: r.enabled, Wake: s.loaded,
-		Log: r.log, Inflight: recorded})
+		Log: r.log, Inflight: recorded, Translated: s.translates()})
 }
 
 // place translates a ring's addresses. After a memory change a part whose
@@ -357,6 +362,14 @@ func (s *Session) place(r *ringState) (ring.Config, error) {
 		{"available ring", r.addr.Avail, need.Avail, &r.gpa.Avail, &cfg.Avail},
 		{"used ring", r.addr.Used, need.Used, &r.gpa.Used, &cfg.Used},
 	} {
+		if s.translates() {
+			if at, ok := s.covers(p.uva, p.n); !ok {
+				s.out = append(s.out, s.Missing(at, true)...)
+				return cfg, errUntranslated
+			}
+			*p.gpa = p.uva
+			continue
+		}
 		gpa, ok := s.gpaOf(p.uva, p.n)
 		if !ok && r.located && s.holds(*p.was, p.n) {
 			gpa, ok = *p.was, true
@@ -366,9 +379,12 @@ func (s *Session) place(r *ringState) (ring.Config, error) {
 		}
 		*p.gpa = gpa
 	}
-	r.gpa, r.located = cfg, true
+	r.gpa, r.located = cfg, !s.translates()
 	return cfg, nil
 }
+
+// errUntranslated says that a ring lies where there is no translation yet.
+var errUntranslated = errors.New("ring address without a translation")
 
 // stopRing stops ring i, which runs, and keeps its index.
 func (s *Session) stopRing(i int, then func()) { s.leaveRing(i, false, then) }

@@ -51,6 +51,7 @@ type shared struct {
 // events is where workers report to. None of them waits.
 type events interface {
 	broken(ring int, err error)      // the guest broke a ring
+	missing(m ring.Missing)          // a chain waits for a translation
 	died(err error)                  // a worker ended: the session cannot go on
 	control(actions []netdev.Action) // the control queue changed something
 }
@@ -75,6 +76,8 @@ type worker struct {
 	tellOf  virtio.Features // only after told
 	own     [][]byte        // frames of our own that the port has not taken yet
 	quit    bool
+
+	translated bool // addresses are those of a driver behind an IOMMU
 
 	asked atomic.Bool // ctl was written to
 	mu    sync.Mutex  // one command at a time, and ctl
@@ -231,6 +234,7 @@ func (w *worker) start(a StartRing, mem *shm.Memory, fds [3]int) error {
 	}
 	w.tellPort()
 	now := w.clock.Now()
+	w.translated = a.Translated
 	*l = leg{ring: a.Ring, dir: l.dir, fds: fds, enabled: a.Enabled, log: a.Log}
 	if l.dir == netdev.DirTX {
 		l.grace = now.Add(w.grace)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/vnetbench/vnetbench/vhost"
+	"github.com/vnetbench/vnetbench/virtio"
 )
 
 // connection is the flags about how a back-end and its front-ends meet. The
@@ -20,6 +21,7 @@ type connection struct {
 	Once              bool     `help:"End with the first session."`
 	QueueNum          string   `enum:"auto,pairs,rings" default:"auto" help:"What GET_QUEUE_NUM counts: pairs (QEMU, DPDK), rings (crosvm, cloud-hypervisor), or auto: rings for who acknowledges CONFIG."`
 	LiteralBase       bool     `help:"Start split rings at the index that the front-end says, not at the used index in memory."`
+	IOMMU             bool     `name:"iommu" help:"Offer ACCESS_PLATFORM: for a guest behind a virtual IOMMU, whose front-end translates addresses. Without live migration."`
 	PrintCapabilities bool     `help:"Print the capabilities of this back-end as JSON and exit."`
 	PrintDescriptor   bool     `help:"Print the description for /usr/share/qemu/vhost-user, which libvirt reads, and exit."`
 }
@@ -64,6 +66,9 @@ func (c *connection) places() ([]place, error) {
 func (c *connection) configure(cfg *vhost.Config, p place) {
 	cfg.SocketPath, cfg.FD, cfg.Client, cfg.Once = p.path, p.fd, c.Client, c.Once
 	cfg.LiteralBase = c.LiteralBase
+	if c.IOMMU {
+		cfg.Device.Features |= virtio.FeatureAccessPlatform
+	}
 	switch c.QueueNum {
 	case "pairs":
 		cfg.QueueNum = vhost.QueueNumPairs

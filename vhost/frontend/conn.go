@@ -60,6 +60,18 @@ func NewConn(c *net.UnixConn) (*Conn, error) {
 	return &Conn{conn: c, raw: raw}, nil
 }
 
+// ConnOf makes a Conn of a socket's descriptor, which it takes over: that of a
+// back-end's own requests.
+func ConnOf(fd int) (*Conn, error) {
+	f := os.NewFile(uintptr(fd), "vhost-user")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return NewConn(c.(*net.UnixConn))
+}
+
 // Close closes the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
 
@@ -96,7 +108,18 @@ func (c *Conn) Send(m wire.Message, fds ...int) error { return c.SendBytes(m.App
 
 // RecvFDs is Recv for a message that brings descriptors, which are the caller's.
 func (c *Conn) RecvFDs() (wire.Message, []int, error) {
-	m, err := c.recv()
+	return c.recvBy(wire.Decode)
+}
+
+// RecvBackend is Recv for the channel of the back-end's own requests.
+func (c *Conn) RecvBackend() (wire.Message, error) {
+	m, fds, err := c.recvBy(wire.DecodeBackend)
+	osio.CloseAll(fds)
+	return m, err
+}
+
+func (c *Conn) recvBy(decode func([]byte) (wire.Message, error)) (wire.Message, []int, error) {
+	m, err := c.recv(decode)
 	fds := c.fds
 	c.fds = nil
 	if err != nil {
@@ -115,7 +138,7 @@ func (c *Conn) Recv() (wire.Message, error) {
 	return m, err
 }
 
-func (c *Conn) recv() (wire.Message, error) {
+func (c *Conn) recv(decode func([]byte) (wire.Message, error)) (wire.Message, error) {
 	_ = c.conn.SetReadDeadline(c.deadline())
 	b := make([]byte, wire.HeaderLen, wire.HeaderLen+wire.MaxPayload)
 	if err := c.readFull(b); err != nil {
@@ -129,7 +152,7 @@ func (c *Conn) recv() (wire.Message, error) {
 	if err := c.readFull(b[wire.HeaderLen:]); err != nil {
 		return wire.Message{}, err
 	}
-	return wire.Decode(b)
+	return decode(b)
 }
 
 func (c *Conn) readFull(b []byte) error {

@@ -80,6 +80,15 @@ func (f *Front) Open() { f.line(f.Profile.open(f)) }
 // and rings.
 func (f *Front) Start() { f.line(f.Profile.start(f)) }
 
+// RingsOnly lines up the rings' messages of Start alone, without features and
+// memory, which the caller has sent, and returns f.
+func (f *Front) RingsOnly() *Front {
+	f.line(f.each(func(r *RingInfo) []step {
+		return []step{r.num(), r.addr(), r.base(), r.call(), r.kick(), r.enable(true)}
+	}))
+	return f
+}
+
 // Stop lines up what it says when the guest resets the device or pauses. The
 // rings' bases, where the front-end asks for them, are in Bases afterwards.
 func (f *Front) Stop() { f.line(f.Profile.stop(f)) }

@@ -53,7 +53,13 @@ var sizes = [...]struct{ least, most int }{
 // an error about the payload the message's Request and Flags are right and its
 // Payload is Empty, so that it can be answered. Nothing of the result refers to
 // b.
-func Decode(b []byte) (Message, error) {
+func Decode(b []byte) (Message, error) { return decode(b, Message.form) }
+
+// DecodeBackend is Decode for a message of the back-end's own, in the numbers of
+// BackendRequest.
+func DecodeBackend(b []byte) (Message, error) { return decode(b, Message.backendForm) }
+
+func decode(b []byte, form func(Message) kind) (Message, error) {
 	h, err := ParseHeader(b)
 	m := Message{Request: h.Request, Flags: h.Flags &^ VersionMask, Payload: Empty{}}
 	if err != nil {
@@ -63,12 +69,25 @@ func Decode(b []byte) (Message, error) {
 	if uint64(len(body)) != uint64(h.Size) {
 		return m, fmt.Errorf("%v: %w: payload of %d bytes, header says %d", m.Request, ErrShort, len(body), h.Size)
 	}
-	p, err := decodePayload(m.form(), body)
+	p, err := decodePayload(form(m), body)
 	if err != nil {
 		return m, fmt.Errorf("%v: %w", m.Request, err)
 	}
 	m.Payload = p
 	return m, nil
+}
+
+// backendForm is form for a message of the back-end's own.
+func (m Message) backendForm() kind {
+	switch BackendRequest(m.Request) {
+	case BackendIOTLB:
+		return iotlb
+	case BackendConfigChange:
+		return empty
+	case BackendVringCall, BackendVringErr:
+		return vringState
+	}
+	return raw
 }
 
 // form is the kind of payload that m has by its request and direction.

@@ -82,7 +82,16 @@ func (c *Ctrl) SetMemory(mem *shm.Memory) error {
 	if c.q == nil {
 		return nil
 	}
+	c.more = true
 	return c.q.SetMemory(mem)
+}
+
+// Missing is Pair.Missing for the control queue.
+func (c *Ctrl) Missing() (m ring.Missing, ok bool) {
+	if c.q == nil {
+		return m, false
+	}
+	return c.q.Missing()
 }
 
 // Attached reports whether the queue has a ring.

@@ -63,8 +63,9 @@ const DefaultFeatures = BaseFeatures |
 
 // AllFeatures is everything that the device implements. What DefaultFeatures
 // lacks of it has a price for every packet (HASH_REPORT: 8 bytes and a hash), or
-// needs a composer that steers by Device.Steer (RSS).
-const AllFeatures = DefaultFeatures | virtio.FeatureHashReport | virtio.FeatureRSS
+// needs a composer that steers by Device.Steer (RSS) or that translates addresses
+// (ACCESS_PLATFORM).
+const AllFeatures = DefaultFeatures | virtio.FeatureHashReport | virtio.FeatureRSS | virtio.FeatureAccessPlatform
 
 // Bounds and defaults of Config.
 const (

@@ -125,13 +125,25 @@ func (p *Pair) SetMemory(mem *shm.Memory) error {
 		if err := p.RX.q.SetMemory(mem); err != nil {
 			return fmt.Errorf("pair %d rx: %w", p.index, err)
 		}
+		p.RX.more, p.RX.starved = true, false
 	}
 	if p.TX.q != nil {
 		if err := p.TX.q.SetMemory(mem); err != nil {
 			return fmt.Errorf("pair %d tx: %w", p.index, err)
 		}
+		p.TX.more = true
 	}
 	return nil
+}
+
+// Missing returns what a chain of that direction's ring waits for: a translation,
+// which SetMemory brings. ok is false if none waits.
+func (p *Pair) Missing(dir Dir) (m ring.Missing, ok bool) {
+	q := p.queue(dir)
+	if q.q == nil {
+		return m, false
+	}
+	return q.q.Missing()
 }
 
 // SetEnabled enables or disables the rings, independently of whether they are

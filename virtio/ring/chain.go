@@ -108,6 +108,7 @@ func (d *Device) table(addr uint64, bytes uint32) ([]byte, Fault) {
 	}
 	b, ok := d.cursor.Slice(addr, n)
 	if !ok {
+		d.miss(addr, n, false)
 		return nil, ErrIndirectTable
 	}
 	return b, 0
@@ -161,6 +162,7 @@ func (d *Device) addCrossing(c *Chain, addr uint64, n uint32, write bool) (f Fau
 	}
 	switch {
 	case err != nil:
+		d.miss(addr, uint64(n), write)
 		return ErrBadAddress
 	case len(c.Out)+len(c.In) > maxDescs:
 		return ErrTooLong

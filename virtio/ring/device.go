@@ -18,8 +18,13 @@ type Device struct {
 	mask        uint16 // of a split ring
 	packed      bool
 	indirect    bool
-	eventIdx    bool
-	broken      bool
+
+	translates bool // addresses need a translation, which may come later
+	wants      bool // one is wanted: missing
+	missing    Missing
+
+	eventIdx bool
+	broken   bool
 
 	seen   uint16 // avail.idx as last read; split
 	next   uint16 // chains taken, modulo 2^16; split: the index of the next available entry
@@ -56,6 +61,9 @@ func NewDevice(mem *shm.Memory, cfg Config) (*Device, error) {
 		cfg: cfg, size: cfg.Size, mask: cfg.Size - 1, maxBytes: cfg.MaxChainBytes,
 		packed:   cfg.Packed(),
 		indirect: cfg.Features.Has(virtio.FeatureIndirectDesc),
+
+		translates: cfg.Features.Has(virtio.FeatureAccessPlatform),
+
 		eventIdx: cfg.Features.Has(virtio.FeatureEventIdx),
 	}
 	if err := d.SetMemory(mem); err != nil {
@@ -98,6 +106,7 @@ func (d *Device) startSplit() error {
 // out still refer to the old memory, which must stay mapped until they are
 // pushed. On an error, of NewDevice's kinds, nothing changes.
 func (d *Device) SetMemory(mem *shm.Memory) error {
+	d.wants = false
 	if d.packed {
 		p, err := d.cfg.placePacked(mem)
 		if err != nil {
@@ -155,7 +164,29 @@ func (d *Device) Broken() bool { return d.broken }
 //
 // A head that is not below the queue size (ErrHead) is given back like others:
 // it is the driver's own number.
+//
+// With ACCESS_PLATFORM a chain that lies, in part, where the memory has nothing
+// is not taken: ok is false without an error, Missing says what is wanted, and so
+// it stays until SetMemory.
 func (d *Device) Next(c *Chain) (ok bool, err error) {
+	if !d.translates {
+		return d.nextOf(c)
+	}
+	if d.wants {
+		c.reset()
+		return false, nil
+	}
+	ok, err = d.nextOf(c)
+	if d.wants && c.HasHead {
+		d.Unget(1)
+		c.reset()
+		return false, nil
+	}
+	return ok, err
+}
+
+// nextOf is Next for a ring whose addresses are those of the memory.
+func (d *Device) nextOf(c *Chain) (ok bool, err error) {
 	c.reset()
 	if d.fl != nil && d.fl.resubmits() {
 		return d.resubmit(c)

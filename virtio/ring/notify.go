@@ -121,7 +121,7 @@ func (d *Device) EnableKicks() (more bool) {
 		d.logUsed(0, 2)
 	}
 	shm.Fence()
-	return d.Pending() != 0
+	return d.Pending() != 0 && !d.wants
 }
 
 // EnableKicksAfter asks the driver for a kick once n more chains are available,

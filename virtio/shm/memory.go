@@ -134,6 +134,20 @@ func (m *Memory) Append(dst [][]byte, gpa, n uint64) ([][]byte, error) {
 	return dst, nil
 }
 
+// FirstUnmapped returns the lowest of the n addresses from gpa on at which there
+// are no bytes; ok is false if there are bytes at all of them.
+func (m *Memory) FirstUnmapped(gpa, n uint64) (at uint64, ok bool) {
+	for n > 0 {
+		r := m.find(gpa)
+		if r == nil {
+			return gpa, true
+		}
+		k := min(n, r.size()-(gpa-r.GPA))
+		gpa, n = gpa+k, n-k
+	}
+	return 0, false
+}
+
 // GPAOfUVA translates an address of the front-end's process to a guest
 // physical address. The n bytes there must lie in one region.
 func (m *Memory) GPAOfUVA(uva, n uint64) (gpa uint64, ok bool) {
