@@ -122,8 +122,8 @@ func TestFault157DirtyLogIsExact(t *testing.T) {
 			if len(extra)+len(missing) > 0 {
 				t.Errorf("of %d pages %d are missing, %d too many: %#x", len(want), len(missing), len(extra), extra)
 			}
-			if !slices.Contains(got, g.rx.Config.Used&^4095) {
-				t.Error("the used ring is not in the log")
+			if !slices.ContainsFunc(got, func(p uint64) bool { return ring[p] }) {
+				t.Error("the ring is not in the log")
 			}
 		})
 	}
