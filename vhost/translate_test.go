@@ -1,7 +1,6 @@
 package vhost_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -45,7 +44,6 @@ func newBehindIOMMU(t *testing.T, f virtio.Features) *behindIOMMU {
 	b.channel, err = frontend.ConnOf(sock[0])
 	w.ok(err)
 	t.Cleanup(func() { b.channel.Close() })
-	b.channel.Timeout = time.Millisecond
 	// The memory's addresses are the driver's; the back-end is told others.
 	m := b.g.Memory
 	b.g.Memory, err = frontend.NewMemory(iovaBase, 32<<20)
@@ -73,11 +71,8 @@ func (b *behindIOMMU) ring(i int) *frontend.Ring {
 // answer translates what the back-end has asked for.
 func (b *behindIOMMU) answer() {
 	b.t.Helper()
-	for {
+	for b.channel.Waits(time.Millisecond) {
 		m, err := b.channel.RecvBackend()
-		if errors.Is(err, frontend.ErrTimeout) {
-			return
-		}
 		b.ok(err)
 		v, ok := m.Payload.(wire.IOTLB)
 		if !ok || v.Type != 1 || m.Request != wire.Request(wire.BackendIOTLB) {

@@ -129,6 +129,17 @@ func (c *Conn) recvBy(decode func([]byte) (wire.Message, error)) (wire.Message, 
 	return m, fds, err
 }
 
+// Waits reports whether something is there to receive, after at most d.
+func (c *Conn) Waits(d time.Duration) (ready bool) {
+	_ = c.raw.Control(func(fd uintptr) {
+		p := osio.NewPoller(1)
+		p.Set(0, int(fd), osio.Readable)
+		_ = p.Wait(d)
+		ready = p.Events(0) != 0
+	})
+	return ready
+}
+
 // Recv returns the next message from the back-end; descriptors with it are
 // closed. The error is io.EOF if the back-end closed the connection, ErrTimeout if
 // nothing came.
