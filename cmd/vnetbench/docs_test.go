@@ -125,6 +125,27 @@ func TestSampleIsWhatRunPrints(t *testing.T) {
 	generated(t, b.String(), "<!-- sample begin -->\n```text\n", "```\n<!-- sample end -->", "README.md")
 }
 
+// TestTablesAreWhatRunPrints holds the tables of README.md against the command
+// above each.
+func TestTablesAreWhatRunPrints(t *testing.T) {
+	for _, plan := range []string{"real-kernels", "policies", "fix", "fix-workloads"} {
+		var b bytes.Buffer
+		c := runCmd{Scenario: plan, Guest: "sim", Table: true}
+		cfg, newGuest, err := c.configure()
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := c.measure(context.Background(), cfg, newGuest, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.print(&b, res, cfg); err != nil {
+			t.Fatal(err)
+		}
+		generated(t, b.String(), "<!-- "+plan+" begin -->\n```text\n", "```\n<!-- "+plan+" end -->", "README.md")
+	}
+}
+
 // TestTracesAreWhatCheckPrints holds the table of README.md against the command:
 // a model that gets closer to the kernels, or further off, changes it.
 func TestTracesAreWhatCheckPrints(t *testing.T) {
