@@ -29,6 +29,7 @@ require (
 	github.com/u-root/gobusybox/src v0.0.0-20250101170133-2e884e4509c7 // indirect
 	github.com/u-root/uio v0.0.0-20240224005618-d2acac8f3701 // indirect
 	golang.org/x/exp v0.0.0-20250305212735-054e65f0b394 // indirect
+	golang.org/x/net v0.55.0 // indirect
 	golang.org/x/tools v0.44.0 // indirect
 	mvdan.cc/sh/v3 v3.11.0 // indirect
 )

@@ -90,6 +90,7 @@ func (t *TX) sendCut(now vtime.Time, c *ring.Chain) bool {
 	t.work.Copied += len(f)
 	x.active, x.head, x.done, x.n, x.size = true, c.Head, now, 0, len(f)
 	t.slots[c.Head] = slot{state: slotLater, kickAt: t.took()}
+	t.saw(now)
 	t.account(now, c.Head, c.Descs)
 	if t.view.hdr.GSOType != virtio.GSONone {
 		t.stats.CutGSO++

@@ -25,8 +25,10 @@ func (r *RX) Deliver(now vtime.Time, h *virtio.NetHdr, f []byte) DropReason {
 	r.view.hdr = *h
 	r.whole[0] = f
 	r.view.parse(r.whole[:], len(f))
+	r.clock = now
+	r.saw(AtPort)
 	if r.flows != nil {
-		if r.clock = now; r.deliverThin(now, h, f) {
+		if r.deliverThin(now, h, f) {
 			return DropNone
 		}
 	}
@@ -77,6 +79,7 @@ func (r *RX) Commit(n int, h *virtio.NetHdr) DropReason {
 	}
 	r.view.hdr = *h
 	r.view.parse(r.data, n)
+	r.saw(AtPort)
 	if r.flows != nil {
 		if f := r.commitThin(r.clock, n, h); f != nil {
 			v, why := r.gate()
@@ -199,6 +202,7 @@ func (r *RX) commit(n int) {
 		scatter(r.bufs.all(), 0, raw[:r.hdrLen])
 	}
 	r.starved = false
+	r.saw(AtGuest)
 	r.use(n)
 	r.view.count(&r.stats, &r.work)
 }

@@ -124,8 +124,9 @@ func (t *TX) takeJoined(now vtime.Time) bool {
 	if t.join.note(&t.view); t.q.Pending() == 0 {
 		return t.send(now, c, 1)
 	}
+	t.saw(now)
 	t.join.begin(&t.view, c)
-	for t.extend(c) {
+	for t.extend(now, c) {
 	}
 	return t.sendJoined(now)
 }
@@ -183,7 +184,7 @@ func (j *joiner) add(v *frameView, c *ring.Chain) {
 
 // extend joins the next chain of the ring to the packet, if it can be. What
 // cannot, or is none, stays in the ring for later.
-func (t *TX) extend(c *ring.Chain) bool {
+func (t *TX) extend(now vtime.Time, c *ring.Chain) bool {
 	if len(t.join.parts) == t.size {
 		return false
 	}
@@ -193,6 +194,7 @@ func (t *TX) extend(c *ring.Chain) bool {
 	}
 	if err == nil && !t.join.has(c.Head) && t.admit(c) == DropNone && t.follows() {
 		t.join.note(&t.view)
+		t.saw(now)
 		t.join.add(&t.view, c)
 		return true
 	}

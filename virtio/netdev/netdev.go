@@ -110,6 +110,8 @@ type Config struct {
 	// for buffers; allocated when first needed. 0 is DefaultSpillBytes; at
 	// least 4096.
 	SpillBytes int
+	// Observer sees every frame; nil is nobody.
+	Observer Observer
 	// SpeedMbit is the speed that the guest is told, in 10^6 bit/s, of full
 	// duplex; 0 says that it is unknown.
 	SpeedMbit uint32

@@ -80,7 +80,7 @@ func (p *Pair) Device() *Device { return p.dev }
 // are completed as before, and a queue that waited for it to be writable goes
 // on.
 func (p *Pair) SetPort(port Port) {
-	p.TX.port = port
+	p.TX.port = p.dev.watched(port, p.index)
 	p.TX.cut.setPort(port)
 	p.TX.unblock()
 }

@@ -231,6 +231,7 @@ func (t *TX) admit(c *ring.Chain) DropReason {
 		return DropNoPort
 	}
 	t.view.open(c.Out, t.rules.hdrLen, int(c.OutLen))
+	t.view.raw = t.view.hdr
 	return t.rules.check(&t.view)
 }
 
@@ -255,6 +256,7 @@ func (t *TX) sent(now vtime.Time, head uint16, descs int, done vtime.Time, r Sen
 		s.state, s.kickAt = slotSent, t.took()
 		t.pend.insert(max(done, now), head)
 	}
+	t.saw(now)
 	t.account(now, head, descs)
 	return true
 }

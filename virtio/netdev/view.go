@@ -16,9 +16,10 @@ const (
 // is reused for all frames of a queue.
 type frameView struct {
 	hdr     virtio.NetHdr
-	iov     [][]byte // the frame, without the net header
-	len     int      // bytes in it
-	front   []byte   // its first bytes, in one piece
+	raw     virtio.NetHdr // TX: as the guest wrote it
+	iov     [][]byte      // the frame, without the net header
+	len     int           // bytes in it
+	front   []byte        // its first bytes, in one piece
 	info    frame.Info
 	payload int // TCP payload bytes
 
