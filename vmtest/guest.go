@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"github.com/vnetbench/vnetbench/virtio/netdev"
 )
 
 // Guest runs scenarios on one kind of guest. Implementations are safe for use
@@ -29,6 +31,10 @@ type Options struct {
 	Trace    io.Writer      // packets as they pass Scenario.Trace.At; nil: none
 	Progress func(Progress) // called now and then, from the goroutine of Run; may be nil
 	Log      io.Writer      // the guest's console and the harness's words; nil: none
+
+	// Observer sees the frames on both sides of the device, of the first guest
+	// that sends if there are several. Nil: nobody. TopologyVeth has no device.
+	Observer netdev.Observer
 
 	// Scale multiplies costs of a Modelled guest, by Cost.Name; other guests
 	// ignore it. A name that the scenario does not use is an error.

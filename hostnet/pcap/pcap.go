@@ -127,3 +127,16 @@ func ParseHeader(text string) (h virtio.NetHdr, ok bool) {
 	n, err := fmt.Sscanf(strings.TrimSpace(text), headerForm, &h.Flags, &h.GSOType, &h.HdrLen, &h.GSOSize, &h.CSumStart, &h.CSumOffset, &h.NumBuffers)
 	return h, n == 7 && err == nil
 }
+
+// WallClock returns a Config.Stamp for a device in real time: the first time that
+// it is given is now.
+func WallClock() func(vtime.Time) time.Time {
+	var begin time.Time
+	var first vtime.Time
+	return func(t vtime.Time) time.Time {
+		if begin.IsZero() {
+			begin, first = time.Now(), t
+		}
+		return begin.Add(t.Sub(first))
+	}
+}

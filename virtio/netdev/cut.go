@@ -79,8 +79,11 @@ func (t *TX) sendCut(now vtime.Time, c *ring.Chain) bool {
 	t.whole[0] = f
 	t.view.parse(t.whole[:], len(f))
 	why := t.rules.check(&t.view)
-	if why == DropNone && !x.begin(f, &t.view) {
-		why = DropBadGSO
+	if why == DropNone {
+		t.saw(now) // before its checksum is completed
+		if !x.begin(f, &t.view) {
+			why = DropBadGSO
+		}
 	}
 	if why != DropNone {
 		t.reject(c.Head, why)
@@ -90,7 +93,6 @@ func (t *TX) sendCut(now vtime.Time, c *ring.Chain) bool {
 	t.work.Copied += len(f)
 	x.active, x.head, x.done, x.n, x.size = true, c.Head, now, 0, len(f)
 	t.slots[c.Head] = slot{state: slotLater, kickAt: t.took()}
-	t.saw(now)
 	t.account(now, c.Head, c.Descs)
 	if t.view.hdr.GSOType != virtio.GSONone {
 		t.stats.CutGSO++

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/vnetbench/vnetbench/hostnet/tap"
 	"github.com/vnetbench/vnetbench/vhost"
+	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
@@ -96,20 +96,15 @@ func ownPeer(c *net.UnixConn) (int, error) {
 
 // startBackend serves the device on a connection, whose descriptor it takes
 // over.
-func startBackend(s *vmtest.Scenario, t *tap.Tap, w *watch, log io.Writer, fd int) (*backend, error) {
-	cfg, err := deviceConfig(s)
+func startBackend(s *session, ports []vhost.Port, fd int) (*backend, error) {
+	cfg, err := deviceConfig(s.scenario)
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	var ports []vhost.Port
-	for i := range t.Queues() {
-		q := t.Queue(i)
-		q.Observe(&watchQueue{watch: w, pair: i})
-		ports = append(ports, q)
-	}
+	cfg.Observer = s.options.Observer
 	vc := vhost.Config{FD: fd, Device: cfg, Ports: ports}
-	if log != nil {
+	if log := s.options.Log; log != nil {
 		vc.Logger = slog.New(slog.NewTextHandler(log, nil))
 	}
 	server, err := vhost.Listen(vc)
@@ -122,6 +117,27 @@ func startBackend(s *vmtest.Scenario, t *tap.Tap, w *watch, log io.Writer, fd in
 	go b.serve(ctx)
 	return b, nil
 }
+
+// ports are the queues of the tap, with somebody who watches them.
+func (b *bench) ports() (ports []vhost.Port) {
+	t := b.network.tap
+	for i := range t.Queues() {
+		q := t.Queue(i)
+		q.Observe(&watchQueue{watch: b.watch, pair: i})
+		if b.plain {
+			ports = append(ports, plainQueue{q})
+			continue
+		}
+		ports = append(ports, q)
+	}
+	return ports
+}
+
+// plainQueue is a queue of a tap that takes no offloads.
+type plainQueue struct{ *tap.Queue }
+
+// Offloads implements netdev.Limited.
+func (plainQueue) Offloads() virtio.Features { return 0 }
 
 func deviceConfig(s *vmtest.Scenario) (netdev.Config, error) {
 	policy, err := netdev.ParsePolicy(s.Policy)

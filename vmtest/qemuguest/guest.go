@@ -38,6 +38,9 @@ type Config struct {
 	Program string
 	// Args are its arguments.
 	Args []string
+	// PlainPort makes the host's side of the device take no offloads: the
+	// device itself then cuts large packets and completes checksums.
+	PlainPort bool
 }
 
 // Guest runs scenarios. It implements vmtest.Guest, and is for use by one
@@ -161,6 +164,7 @@ func (g *Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (r
 
 // bench is what a run uses.
 type bench struct {
+	plain    bool // Config.PlainPort
 	emulator Emulator
 	kernel   Kernel
 	kvm      KVM
@@ -175,7 +179,7 @@ type bench struct {
 
 // prepare makes everything but the machine. What it made is closed if it fails.
 func (g *Guest) prepare(ctx context.Context, s *vmtest.Scenario, o *vmtest.Options) (b *bench, err error) {
-	b = &bench{console: &console{to: o.Log}, session: &session{scenario: s, options: o}}
+	b = &bench{console: &console{to: o.Log}, session: &session{scenario: s, options: o}, plain: g.cfg.PlainPort}
 	defer func() {
 		if err != nil {
 			_ = b.close()
@@ -256,7 +260,7 @@ func (b *bench) boot() error {
 	if err != nil {
 		return fmt.Errorf("%w; console: %s", err, b.console.last(5))
 	}
-	b.back, err = startBackend(s.scenario, b.network.tap, b.watch, s.options.Log, fd)
+	b.back, err = startBackend(s, b.ports(), fd)
 	s.back = b.back
 	return err
 }

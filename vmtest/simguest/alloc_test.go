@@ -18,7 +18,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		if err := s.Set(set[0], set[1]); err != nil {
 			t.Fatal(err)
 		}
-		w, err := newWorld(s, nil, nil)
+		w, err := newWorld(s, nil, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestMemoryOfTenThousandFlows(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	w, err := newWorld(s, nil, nil)
+	w, err := newWorld(s, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func extWorld(t *testing.T, kernel string) *world {
 			t.Fatal(err)
 		}
 	}
-	w, err := newWorld(s, nil, nil)
+	w, err := newWorld(s, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func vethWorld(t *testing.T, kernel string) *world {
 	if err := s.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	w, err := newWorld(s, nil, nil)
+	w, err := newWorld(s, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

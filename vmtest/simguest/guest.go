@@ -47,7 +47,7 @@ func (*Guest) Check(s vmtest.Scenario) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	_, err := newWorld(s, nil, nil)
+	_, err := newWorld(s, nil, nil, nil)
 	return err
 }
 
@@ -72,7 +72,7 @@ func (*Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (*vm
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	w, err := newWorld(s, o.Scale, o.Trace)
+	w, err := newWorld(s, o.Scale, o.Trace, o.Observer)
 	if err != nil {
 		return nil, err
 	}

@@ -55,10 +55,12 @@ type world struct {
 	cur  *processor // whose task runs
 	fail error      // the first thing that must not happen
 
+	observer netdev.Observer // of the device; nil is nobody
+
 	sacks [frame.MaxSACK]tcp.Range // of the ACK that input reads
 }
 
-func newWorld(s vmtest.Scenario, scale map[string]float64, trace io.Writer) (*world, error) {
+func newWorld(s vmtest.Scenario, scale map[string]float64, trace io.Writer, seen netdev.Observer) (*world, error) {
 	if s.Receiver.Kind == vmtest.ReceiverKernel {
 		return nil, fmt.Errorf("receiver.kind: %q; the simulated guest's receiver is a model; use --guest uml", s.Receiver.Kind)
 	}
@@ -69,7 +71,7 @@ func newWorld(s vmtest.Scenario, scale map[string]float64, trace io.Writer) (*wo
 	if err != nil {
 		return nil, err
 	}
-	w := &world{s: applied}
+	w := &world{s: applied, observer: seen}
 	if w.cost, err = newCostModel(&w.s, scale); err != nil {
 		return nil, err
 	}
@@ -121,7 +123,7 @@ func (w *world) newDevice() error {
 	}
 	w.dev, err = netdev.New(netdev.Config{
 		QueuePairs: w.s.QueuePairs, Features: offered(&w.s), MTU: uint16(w.s.MTU), Policy: policy,
-		TSOMaxSize: int(max(w.s.NIC.TSOMaxSize, 65536)),
+		TSOMaxSize: int(max(w.s.NIC.TSOMaxSize, 65536)), Observer: w.observer,
 	})
 	if err != nil {
 		return err

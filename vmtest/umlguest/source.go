@@ -28,10 +28,14 @@ func (w *world) newSource(i int) error {
 	if err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
-	dev, err := netdev.New(netdev.Config{
+	cfg := netdev.Config{
 		QueuePairs: w.s.QueuePairs, Features: offered(&w.s), MTU: uint16(w.s.MTU), Policy: policy, MAC: x.end.mac,
 		TSOMaxSize: int(max(w.s.NIC.TSOMaxSize, 65536)),
-	})
+	}
+	if i == 0 {
+		cfg.Observer = w.observer
+	}
+	dev, err := netdev.New(cfg)
 	if err != nil {
 		return err
 	}

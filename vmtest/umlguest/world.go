@@ -42,7 +42,8 @@ type world struct {
 	marks    []snapshot // at the times of mark
 	capture  capture    // of TopologyVeth
 	progress func(vmtest.Progress)
-	log      io.Writer // takes the consoles; may be nil
+	log      io.Writer       // takes the consoles; may be nil
+	observer netdev.Observer // of the first sender's device; nil is nobody
 }
 
 // flowState is what the world knows of a flow from its packets.
@@ -65,7 +66,7 @@ const base = vtime.Time(time.Second)
 const bootPatience = 20 * time.Second
 
 func newWorld(ctx context.Context, s vmtest.Scenario, o *vmtest.Options) (*world, error) {
-	w := &world{s: s, progress: o.Progress, log: o.Log}
+	w := &world{s: s, progress: o.Progress, log: o.Log, observer: o.Observer}
 	w.cal.ctx = ctx
 	var err error
 	if w.model, err = host.NewModel(s.Host); err != nil {
