@@ -57,9 +57,9 @@ func (o *output) discard() {
 	o.temp = nil
 }
 
-// tracer opens the traces of a command: one run's is the file of that name,
-// those of several runs have the label behind it.
-func tracer(path string, runs int) func(label string) (io.WriteCloser, error) {
+// tracer opens the traces, or captures, of a command: one run's is the file of
+// that name, those of several runs have the label behind it.
+func tracer(flag, path string, runs int) func(label string) (io.WriteCloser, error) {
 	if path == "" {
 		return nil
 	}
@@ -70,7 +70,7 @@ func tracer(path string, runs int) func(label string) (io.WriteCloser, error) {
 		}
 		f, err := os.Create(name)
 		if err != nil {
-			return nil, usage(fmt.Errorf("--trace: %w", err))
+			return nil, usage(fmt.Errorf("%s: %w", flag, err))
 		}
 		return f, nil
 	}

@@ -24,6 +24,7 @@ type runCmd struct {
 	Format       string   `enum:"text,json," default:"" help:"text or json (default: text, or json if --out ends in .json)."`
 	Out          string   `placeholder:"FILE" help:"Write the result there and not to standard output."`
 	Trace        string   `placeholder:"FILE" help:"Write the packets there; with several runs to FILE.LABEL."`
+	Pcap         string   `placeholder:"FILE" help:"Write what passes both sides of the device there, as pcapng with the virtio-net headers; with several runs to FILE.LABEL."`
 	Seed         *uint64  `placeholder:"N" help:"Seed of every random choice, like --set seed=N."`
 	Kernel       string   `placeholder:"K" help:"Kernel, like --set kernel=K: a named release; for qemu 6.1, 6.12 or VMLINUZ[:MODULES]; for uml 6.1, 6.12 or PATH."`
 	Table        bool     `help:"Print the table only, without lines for single queues and without what happened."`
@@ -82,8 +83,22 @@ func (c *runCmd) configure() (*runner.Config, func() vmtest.Guest, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := &runner.Config{Guest: guest, Plan: &plan, Runs: runs, Trace: tracer(c.Trace, len(runs))}
+	if err := c.checkPcap(runs); err != nil {
+		return nil, nil, err
+	}
+	cfg := &runner.Config{Guest: guest, Plan: &plan, Runs: runs,
+		Trace: tracer("--trace", c.Trace, len(runs)), Capture: tracer("--pcap", c.Pcap, len(runs)), RealTime: c.Guest == "qemu"}
 	return cfg, newGuest, cfg.Check()
+}
+
+// checkPcap refuses to capture what has no device.
+func (c *runCmd) checkPcap(runs []vmtest.PlannedRun) error {
+	for _, r := range runs {
+		if c.Pcap != "" && r.Scenario.Topology == vmtest.TopologyVeth {
+			return errors.New("--pcap: topology veth has no device to capture at; use topology=virtio, or --trace")
+		}
+	}
+	return nil
 }
 
 func (c *runCmd) openConsole() (io.WriteCloser, error) {

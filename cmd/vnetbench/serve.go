@@ -28,6 +28,8 @@ type serveCmd struct {
 	Poll       bool          `xor:"poll" help:"Look at the rings all the time and never ask for kicks; takes a CPU for each pair."`
 	PollFor    time.Duration `xor:"poll" placeholder:"TIME" help:"Look at the rings for up to this long before asking for kicks and sleeping."`
 	CPUs       []string      `name:"cpus" placeholder:"LIST" help:"Bind the thread of pair i to CPU i of this list, such as 1,3-5."`
+	Pcap       string        `placeholder:"FILE" help:"Write what passes both sides of the device there, as pcapng with the virtio-net headers; with several sockets to FILE.N, from 0."`
+	Speed      uint32        `placeholder:"MBIT" help:"Speed that the guest is told, in 10^6 bit/s; 0: unknown."`
 	Stats      time.Duration `default:"1s" placeholder:"TIME" help:"Interval of the statistics; 0: totals only."`
 	Format     string        `enum:"text,json" default:"text" help:"Format of the statistics: text (a table) or json (lines)."`
 	Quiet      bool          `help:"Log only what goes wrong."`
@@ -87,20 +89,26 @@ func (c *serveCmd) openOne(s *streams, log *slog.Logger, i int, p place) (*serve
 		return nil, err
 	}
 	cfg.Logger = log.With("socket", p.String())
+	closeCapture, err := c.capture(&cfg, i)
+	if err != nil {
+		return nil, err
+	}
 	c.configure(&cfg, p)
 	net := c.Net[min(i, len(c.Net)-1)]
 	ports, closePorts, err := c.ports(net, cfg.Logger, cfg.Device.MAC)
 	if err != nil {
+		closeCapture()
 		return nil, err
 	}
+	closeAfter := func() { closePorts(); closeCapture() }
 	cfg.Ports = ports
 	server, err := vhost.Listen(cfg)
 	if err != nil {
-		closePorts()
+		closeAfter()
 		return nil, err
 	}
 	cfg.Logger.Info("waiting for a front-end", "queue_pairs", c.QueuePairs, "net", net, "client", cfg.Client)
-	return &served{server, watch.New(s.out, c.Format, time.Now()), closePorts}, nil
+	return &served{server, watch.New(s.out, c.Format, time.Now()), closeAfter}, nil
 }
 
 func closeAll(all []*served) {
@@ -175,7 +183,7 @@ func (c *serveCmd) config(i int) (vhost.Config, error) {
 	if err != nil {
 		return cfg, fmt.Errorf("--policy: %w", err)
 	}
-	cfg.Device = netdev.Config{QueuePairs: c.QueuePairs, MAC: nextMAC(mac, i), MTU: c.MTU, Policy: policy}
+	cfg.Device = netdev.Config{QueuePairs: c.QueuePairs, MAC: nextMAC(mac, i), MTU: c.MTU, Policy: policy, SpeedMbit: c.Speed}
 	if err := c.threads(&cfg); err != nil {
 		return cfg, err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/vnetbench/vnetbench/hostnet/pcap"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
 
@@ -24,6 +25,10 @@ type Config struct {
 
 	// Trace opens the trace of a run by its label; nil: no traces.
 	Trace func(label string) (io.WriteCloser, error)
+	// Capture opens the capture of a run by its label; nil: no captures.
+	Capture func(label string) (io.WriteCloser, error)
+	// RealTime says that the guest's time is that of the machine.
+	RealTime bool
 	// Progress is called as the runs go on; run counts from 0. It may be nil.
 	Progress func(run int, p vmtest.Progress)
 	// Log gets the guest's console and the harness's words. It may be nil.
@@ -89,11 +94,35 @@ func (c *Config) one(ctx context.Context, i int, r vmtest.PlannedRun) (run *vmte
 		defer func() { err = errors.Join(err, w.Close()) }()
 		o.Trace = w
 	}
+	if c.Capture != nil {
+		w, done, err := c.capture(r.Label)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, done()) }()
+		o.Observer = w
+	}
 	run, err = c.Guest.Run(ctx, r.Scenario, o)
 	if run != nil {
 		complete(run, r)
 	}
 	return run, err
+}
+
+// capture starts the capture of a run; done ends it.
+func (c *Config) capture(label string) (w *pcap.Writer, done func() error, err error) {
+	f, err := c.Capture(label)
+	if err != nil {
+		return nil, nil, err
+	}
+	var cfg pcap.Config
+	if c.RealTime {
+		cfg.Stamp = pcap.WallClock()
+	}
+	if w, err = pcap.NewWriter(f, cfg); err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return w, func() error { return errors.Join(w.Close(), f.Close()) }, nil
 }
 
 // complete fills what the plan knows better than the guest, and empty lists for
