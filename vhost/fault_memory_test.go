@@ -4,8 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetbench/vnetbench/vhost"
 	"github.com/vnetbench/vnetbench/vhost/frontend"
@@ -262,4 +267,80 @@ func memfd(t testing.TB, size int64) int {
 		t.Fatal(err)
 	}
 	return fd
+}
+
+// TestFault034HugePages shares memory of huge pages, from an offset that is
+// aligned to small ones only: it is mapped from the page before, and the same
+// length is unmapped.
+func TestFault034HugePages(t *testing.T) {
+	const huge = 2 << 20
+	fd := hugeFile(t, 3*huge)
+	w := newWorld(t, 1)
+	maps := func() int {
+		text, err := os.ReadFile("/proc/self/maps")
+		w.ok(err)
+		return strings.Count(string(text), "memfd:huge")
+	}
+	before := maps()
+	for range 3 {
+		c, err := frontend.Dial(w.path)
+		w.ok(err)
+		m, err := frontend.NewMemoryOf(dup(t, fd), wire.Region{GPA: 0x1000000, Size: 3*huge - 3*4096, Offset: 3 * 4096})
+		w.ok(err)
+		g := &frontend.Guest{Conn: c, Memory: m, Rings: make(map[int]*frontend.Ring)}
+		w.ok(g.Negotiate(everything, vhost.ProtocolOffer))
+		w.ok(g.ShareMemory())
+		tx, err := g.AddRing(1, 256, 4096)
+		w.ok(err)
+		w.ok(g.Start(tx, 0))
+		w.send(tx, 300)
+		g.Close()
+		w.eventually("the session ends", func() bool { return !w.srv.Stats().Connected })
+	}
+	if n := maps(); n != before {
+		t.Errorf("%d mappings are left, %d before", n, before)
+	}
+}
+
+// hugeFile is a memory file of huge pages of 2 MiB, for which the system is asked
+// to set some aside if it has none.
+func hugeFile(t *testing.T, size int64) int {
+	t.Helper()
+	const setting = "/proc/sys/vm/nr_hugepages"
+	if freeHugePages() < 3 {
+		text, _ := os.ReadFile(setting)
+		n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		more := []byte(strconv.Itoa(n + 4))
+		_ = os.WriteFile(setting, more, 0o644)
+		t.Cleanup(func() {
+			if now, _ := os.ReadFile(setting); strings.TrimSpace(string(now)) == string(more) {
+				_ = os.WriteFile(setting, text, 0o644)
+			}
+		})
+	}
+	fd, err := unix.MemfdCreate("huge", unix.MFD_CLOEXEC|unix.MFD_HUGETLB|unix.MFD_HUGE_2MB)
+	if err == nil {
+		t.Cleanup(func() { osio.Close(fd) })
+		err = unix.Ftruncate(fd, size)
+	}
+	if err == nil && freeHugePages() >= 3 { // touching one that is not there would kill the test
+		return fd
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("no huge pages: %v", err)
+	}
+	t.Skip("SKIPPED, NOT TESTED: no huge pages:", err)
+	return -1
+}
+
+// freeHugePages is how many huge pages nobody uses.
+func freeHugePages() int {
+	text, _ := os.ReadFile("/proc/meminfo")
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "HugePages_Free:" {
+			n, _ := strconv.Atoi(f[1])
+			return n
+		}
+	}
+	return 0
 }

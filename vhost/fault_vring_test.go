@@ -1,7 +1,9 @@
 package vhost_test
 
 import (
+	"context"
 	"encoding/binary"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -285,4 +287,44 @@ func TestFault062CompletionAfterStop(t *testing.T) {
 	w.eventually("the port has the frame", func() bool { return slow.frames.Load() == 2 })
 	w.ok(osio.WriteEvent(slow.done))
 	w.eventually("the buffer comes back", func() bool { _, _, ok := tx.Done(); return ok })
+}
+
+// TestFault047BackEndComesBackLater lets a guest without a back-end try to connect
+// until there is one again: it can from the moment of Listen, before anybody
+// serves it, and a ring goes on.
+func TestFault047BackEndComesBackLater(t *testing.T) {
+	path := filepath.Join(socketDir(t), "s")
+	w := &world{t: t, path: path, ports: []*testPort{newTestPort(t)}}
+	var g *frontend.Guest
+	var tx *frontend.Ring
+	for round := range 3 {
+		if _, err := frontend.Dial(path); err == nil {
+			t.Fatal("somebody listens")
+		}
+		var err error
+		w.srv, err = vhost.Listen(vhost.Config{SocketPath: path, Ports: []vhost.Port{w.ports[0]}})
+		w.ok(err)
+		c, err := frontend.Dial(path) // nobody serves yet
+		w.ok(err)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- w.srv.Serve(ctx) }()
+		if round == 0 {
+			g, err = frontend.NewGuestOn(c, 16<<20)
+			w.ok(err)
+			t.Cleanup(g.Close)
+			w.ok(g.Negotiate(everything, vhost.ProtocolOffer))
+			tx = w.ring(g, 1)
+		} else {
+			w.ok(g.Resume(c))
+		}
+		w.ok(g.ShareMemory())
+		w.ok(g.Start(tx, tx.ResumeBase()))
+		w.send(tx, 100)
+		cancel()
+		w.ok(<-done)
+	}
+	if got := w.ports[0].frames.Load(); got != 300 {
+		t.Errorf("port got %d frames, want 300", got)
+	}
 }

@@ -24,8 +24,13 @@ func NewMemory(gpa, size uint64) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Memory{top: gpa}
-	if err := m.Add(fd, wire.Region{GPA: gpa, Size: size}); err != nil {
+	return NewMemoryOf(fd, wire.Region{GPA: gpa, Size: size})
+}
+
+// NewMemoryOf returns a memory of one region of fd's file, which it takes over.
+func NewMemoryOf(fd int, r wire.Region) (*Memory, error) {
+	m := &Memory{top: r.GPA}
+	if err := m.Add(fd, r); err != nil {
 		return nil, err
 	}
 	return m, nil
