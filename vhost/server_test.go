@@ -198,51 +198,6 @@ func TestTruncatedMemoryOnReceive(t *testing.T) {
 
 func procFD(fd int) string { return filepath.Join("/proc/self/fd", itoa(fd)) }
 
-// TestFault017ConnectMany connects and hangs up, in all kinds of states, and
-// looks whether descriptors and mappings are given back: 50 times, or 2000 times
-// if VNETBENCH_LONG is set.
-func TestFault017ConnectMany(t *testing.T) {
-	n := 50
-	if os.Getenv("VNETBENCH_LONG") != "" {
-		n = 2000
-	}
-	w := newWorld(t, 1)
-	round := func(i int) {
-		g := w.dial()
-		defer g.Close()
-		if i%4 == 0 {
-			return
-		}
-		w.ok(g.Negotiate(everything, vhost.ProtocolOffer))
-		w.ok(g.ShareMemory())
-		if i%4 == 1 {
-			return
-		}
-		tx := w.start(g, 1)
-		if i%4 == 3 {
-			w.send(tx, 3)
-		}
-	}
-	for i := range 8 {
-		round(i)
-	}
-	w.eventually("the session ends", func() bool { return !w.srv.Stats().Connected })
-	fds, maps := countFDs(t), countMaps(t)
-	for i := range n {
-		round(i)
-	}
-	w.eventually("the session ends", func() bool { return !w.srv.Stats().Connected })
-	if got := countFDs(t); got != fds {
-		t.Errorf("%d descriptors open, %d before", got, fds)
-	}
-	if got := countMaps(t); got != maps {
-		t.Errorf("%d mappings of guest memory, %d before", got, maps)
-	}
-	if got := w.srv.Stats().Generation; got != uint64(n+8) {
-		t.Errorf("generation %d, want %d", got, n+8)
-	}
-}
-
 func countFDs(t testing.TB) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -252,14 +207,14 @@ func countFDs(t testing.TB) int {
 	return len(all)
 }
 
-// countMaps counts the mappings of guest memory in this process.
+// countMaps counts the mappings of memory files in this process.
 func countMaps(t testing.TB) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Count(string(text), "memfd:guest")
+	return strings.Count(string(text), "memfd:")
 }
 
 func TestListenErrors(t *testing.T) {
