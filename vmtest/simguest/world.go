@@ -128,9 +128,7 @@ func (w *world) newDevice() error {
 	if err != nil {
 		return err
 	}
-	for i := range w.s.QueuePairs {
-		w.workers = append(w.workers, host.NewWorker(&w.loop, w, &w.cost.host, w.dev.Pair(i)))
-	}
+	w.workers = host.NewWorkers(&w.loop, w, &w.cost.host, w.dev)
 	return nil
 }
 

@@ -40,9 +40,8 @@ func (w *world) newSource(i int) error {
 		return err
 	}
 	x.c.dev = newSession(x.c, dev)
-	for i := range w.s.QueuePairs {
-		x.c.dev.workers = append(x.c.dev.workers, host.NewWorker(&w.cal.loop, x, &w.model, dev.Pair(i)))
-	}
+	x.c.dev.workers = host.NewWorkers(&w.cal.loop, x, &w.model, dev)
+
 	w.sources = append(w.sources, x)
 	return nil
 }

@@ -57,21 +57,14 @@ type Worker struct {
 	Busy time.Duration // CPU time in all
 
 	owner Owner
-	loop  *sim.Loop
-	model *Model
 	pair  *netdev.Pair
-	timer sim.Timer
-
-	awake   bool       // running, or on its way to it
-	free    vtime.Time // when the CPU ends what it serves
+	*thread
+	place   int // in the thread
+	turns   int // packets served since the others had their turn
 	serving service
 	turn    netdev.Dir
 	packets int // taken in this turn
 	bytes   int
-	debt    time.Duration // spent on calls, charged to the next service
-	spins   bool          // asleep in name only: it looks at the ring all the time ...
-	since   vtime.Time    // ... since then, and next looks at this time
-	next    vtime.Time
 
 	out Outgoing // in service, from the guest
 	in  Queue    // waiting for their turn, to the guest
@@ -96,10 +89,25 @@ type Outgoing struct {
 // Payload is the TCP payload of the packet.
 func (o *Outgoing) Payload() int { return o.Len - o.Info.Payload }
 
+// NewWorkers returns the workers of a device's pairs. Each has a thread of its
+// own, unless the device's policy has pairs share one.
+func NewWorkers(loop *sim.Loop, owner Owner, m *Model, d *netdev.Device) []*Worker {
+	var out []*Worker
+	share := max(d.Config().Policy.SharePairs, 1)
+	for i := range d.Pairs() {
+		k := NewWorker(loop, owner, m, d.Pair(i))
+		if i%share != 0 {
+			k.Share(out[i-i%share])
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
 // NewWorker returns the worker of a pair, asleep, and makes it the pair's port.
 func NewWorker(loop *sim.Loop, owner Owner, m *Model, p *netdev.Pair) *Worker {
-	k := &Worker{owner: owner, loop: loop, model: m, pair: p}
-	k.timer = loop.NewTimer(k, 0)
+	k := &Worker{owner: owner, pair: p}
+	k.thread = newThread(loop, m, k)
 	p.SetPort(k)
 	return k
 }
@@ -107,79 +115,13 @@ func NewWorker(loop *sim.Loop, owner Owner, m *Model, p *netdev.Pair) *Worker {
 // Kick is the arrival of a notification for one of the pair's rings.
 func (k *Worker) Kick(now vtime.Time, dir netdev.Dir) {
 	k.pair.Kick(now, dir, 1)
-	k.wake(now, netdev.DirTX)
+	k.wake(now, k, netdev.DirTX)
 }
 
 // Arrive queues a packet for the guest.
 func (k *Worker) Arrive(now vtime.Time, a *Inbound) {
 	k.in.Push(a)
-	k.wake(now, netdev.DirRX)
-}
-
-// wake wakes the thread; the direction that did it goes first, because works run
-// in the order in which they were queued (vhost_work_queue, drivers/vhost/vhost.c,
-// v6.1).
-func (k *Worker) wake(now vtime.Time, dir netdev.Dir) {
-	if k.awake || k.spins && k.next < now.Add(k.model.Of(Wake)) {
-		return // it looks soon anyway
-	}
-	k.spun(now)
-	k.awake, k.turn = true, dir
-	k.timer.Set(now.Add(k.model.Of(Wake)))
-}
-
-// Run is the worker's thread: it ends what was in service and begins the next.
-func (k *Worker) Run(now vtime.Time, _ uint64) {
-	if !k.awake && !k.rouse(now) {
-		k.sleep(now)
-		return
-	}
-	for k.serve(now) {
-		if k.free > now && k.loop.Pass(k.free) {
-			now = k.free
-		} else if k.free > now || !k.loop.Alone() {
-			k.timer.Set(k.free)
-			return
-		}
-	}
-	k.sleep(now)
-}
-
-// rouse is a timer that ends the thread's sleep: something that is held came due,
-// or it is time to look at the ring. It reports whether there is work.
-func (k *Worker) rouse(now vtime.Time) bool {
-	spun := k.spun(now)
-	if !spun {
-		k.debt += k.model.Of(Look)
-	}
-	if k.pair.TX.Looks() > now && !(spun && k.in.Peek() != nil) {
-		k.complete(now)
-		return false
-	}
-	k.awake = true
-	return true
-}
-
-// spun charges the time that the thread spun, and reports whether it did.
-func (k *Worker) spun(now vtime.Time) bool {
-	spun := k.spins
-	if spun {
-		k.Busy += now.Sub(k.since)
-	}
-	k.spins = false
-	return spun
-}
-
-// serve ends what was in service and begins the next. It returns false if there
-// is nothing.
-func (k *Worker) serve(now vtime.Time) bool {
-	k.end(now)
-	for !k.begin(now) {
-		if k.idle(now) {
-			return false
-		}
-	}
-	return true
+	k.wake(now, k, netdev.DirRX)
 }
 
 // end finishes the packet in service.
@@ -201,7 +143,7 @@ func (k *Worker) begin(now vtime.Time) bool {
 	}
 	a := k.in.Peek()
 	if a == nil || k.spent() {
-		k.pass(netdev.DirTX)
+		k.turnTo(netdev.DirTX)
 		return false
 	}
 	k.in.Pop()
@@ -230,30 +172,21 @@ func (k *Worker) beginTX(now vtime.Time) bool {
 	if work.Dropped > 0 && budget.Packets > 0 {
 		return false
 	}
-	if budget.Packets > 0 && tx.Rearm() {
+	if budget.Packets > 0 && len(k.workers) == 1 && tx.Rearm() {
 		return false // looked at once more by the next begin
 	}
-	k.pass(netdev.DirRX)
+	k.turnTo(netdev.DirRX)
 	return false
 }
 
 // spent reports whether the direction used up its weight.
 func (k *Worker) spent() bool { return k.packets >= weightPackets || k.bytes >= weightBytes }
 
-func (k *Worker) pass(to netdev.Dir) { k.turn, k.packets, k.bytes = to, 0, 0 }
+func (k *Worker) turnTo(to netdev.Dir) { k.turn, k.packets, k.bytes = to, 0, 0 }
 
 // idle reports whether neither direction has anything to do now.
 func (k *Worker) idle(now vtime.Time) bool {
 	return k.in.Peek() == nil && k.pair.TX.Next(now) > now
-}
-
-// sleep lets the thread wait, with a timer for completions that are held.
-func (k *Worker) sleep(now vtime.Time) {
-	k.awake = false
-	k.spins, k.since = k.pair.TX.Spins(), now
-	k.turn, k.packets, k.bytes = netdev.DirTX, 0, 0
-	k.next = min(k.pair.TX.Next(now), k.pair.RX.Next(now))
-	k.timer.Set(k.next)
 }
 
 // complete publishes what has come due while the thread slept.
