@@ -44,6 +44,13 @@ func (b *buffers) add(c *ring.Chain) {
 	b.room += int(c.InLen)
 }
 
+// addOne adds a chain of one descriptor.
+func (b *buffers) addOne(head uint16, buf []byte) {
+	b.parts = append(b.parts, part{head: head, pieces: 1, room: len(buf), descs: 1})
+	b.iov = append(b.iov, buf)
+	b.room += len(buf)
+}
+
 func (b *buffers) addBad(head uint16, why DropReason) {
 	b.parts = append(b.parts, part{head: head, bad: why})
 	b.bad++
@@ -111,6 +118,9 @@ const (
 // fill takes chains until they hold n bytes, net header included.
 func (r *RX) fill(n int) fit {
 	b := &r.bufs
+	if r.ahead.len() > 0 {
+		r.recall()
+	}
 	for b.len() == 0 || r.mrg && b.room < n {
 		if int(r.q.InFlight()) == r.size {
 			return fitNever
@@ -134,13 +144,13 @@ func (r *RX) takeOne() bool {
 		r.fault(c, err)
 		return false
 	case err != nil:
-		r.refuse(c, faultOf(err))
+		r.refuse(c.Head, faultOf(err))
 	case !ok:
 		return false
 	case c.OutLen > 0 || c.InLen == 0:
-		r.refuse(c, DropDirection)
+		r.refuse(c.Head, DropDirection)
 	case int64(c.InLen) < int64(r.hdrLen):
-		r.refuse(c, DropSmallBuffer)
+		r.refuse(c.Head, DropSmallBuffer)
 	default:
 		r.bufs.add(c)
 	}
@@ -149,12 +159,12 @@ func (r *RX) takeOne() bool {
 
 // refuse returns a chain that cannot be used, or, if others are kept before
 // it, keeps it until their turn is over.
-func (r *RX) refuse(c *ring.Chain, why DropReason) {
+func (r *RX) refuse(head uint16, why DropReason) {
 	if r.bufs.len() == 0 {
-		r.reject(c.Head, why)
+		r.reject(head, why)
 		return
 	}
-	r.bufs.addBad(c.Head, why)
+	r.bufs.addBad(head, why)
 }
 
 // use gives the first n bytes of buffers to the guest. The used entries of a

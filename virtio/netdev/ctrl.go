@@ -116,7 +116,7 @@ func (c *Ctrl) Poll(now vtime.Time, b Budget) (Work, Call, []Action, error) {
 	}
 	var w Work
 	if b.takes() && (c.more || c.q.Pending() > 0) {
-		c.look()
+		c.look(0)
 		for b.within(&w, c.size) && c.takeOne(now, &w) {
 		}
 	}

@@ -22,6 +22,9 @@ func (r *RX) Deliver(now vtime.Time, h *virtio.NetHdr, f []byte) DropReason {
 	if len(f) < ethHdrLen {
 		return r.drop(DropShort)
 	}
+	if r.deliverAhead(h, f) {
+		return DropNone
+	}
 	r.view.hdr = *h
 	r.whole[0] = f
 	r.view.parse(r.whole[:], len(f))

@@ -91,8 +91,9 @@ func (q *queue) kick(now vtime.Time, n uint64) {
 }
 
 // look reads the available index and attributes what is new to the kicks
-// since the last look, or to the device being awake.
-func (q *queue) look() {
+// since the last look, or to the device being awake. The queue holds some chains
+// that it took before and has not used: a ring that is empty beside those is not.
+func (q *queue) look(held int) {
 	if !q.awake {
 		q.q.DisableKicks()
 		q.awake = true
@@ -111,7 +112,7 @@ func (q *queue) look() {
 	if fresh == 0 {
 		q.stats.KicksEmpty += q.wakes
 	}
-	if fresh == pending {
+	if fresh == pending && held == 0 {
 		q.announced, q.announcedAt = int(fresh), q.kickAt
 	}
 	q.kicks, q.wakes = 0, 0

@@ -21,6 +21,7 @@ type RX struct {
 	mrg     bool
 	hashing bool // HASH_REPORT
 	bufs    buffers
+	ahead   ahead
 	spill   spill
 	view    frameView
 	work    Work // since the last Poll
@@ -91,8 +92,8 @@ func (r *RX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 	if now >= r.thinAt {
 		r.pair.expire(now)
 	}
-	if b.takes() && (r.more || r.q.Pending() > 0) {
-		r.look()
+	if b.takes() && (r.more || r.q.Pending() > 0 || r.q.NextAvail() != r.seen) {
+		r.look(r.bufs.len() + r.ahead.len())
 		r.more = false
 	}
 	var done Work
@@ -170,7 +171,8 @@ func (r *RX) stop(now vtime.Time) (*ring.Device, Call) {
 // release puts the buffers that were taken and not used back.
 func (r *RX) release() {
 	r.Abort()
-	r.q.Unget(uint16(r.bufs.clear()))
+	r.q.Unget(uint16(r.ahead.len() + r.bufs.clear()))
+	r.ahead.at = r.ahead.N
 }
 
 // abandon lets the ring go without a write to guest memory.
@@ -183,6 +185,7 @@ func (r *RX) abandon() {
 	r.thinAt = vtime.Never
 	r.detach()
 	r.bufs.clear()
+	r.ahead.at = r.ahead.N
 	r.spill.clear()
 	r.starved, r.reserved, r.work = false, false, Work{}
 }

@@ -123,7 +123,7 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 		t.resumeCut(now)
 	}
 	if b.takes() && !t.blocked && (t.more || t.q.Pending() > 0) && (!t.special || t.mayTake(now)) {
-		t.look()
+		t.look(0)
 		t.take(now, b)
 	}
 	if t.special && b.takes() {
