@@ -81,6 +81,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.QueueNum > QueueNumRings {
 		return c, fmt.Errorf("%w: QueueNum %d is not in 0..%d", ErrConfig, c.QueueNum, QueueNumRings)
 	}
+	if c.Device.Policy.SharePairs > 1 {
+		return c, fmt.Errorf("%w: Device.Policy: share-worker:pairs=%d: each queue pair has a thread of its own here", ErrConfig, c.Device.Policy.SharePairs)
+	}
 	if c.EnableGrace < 0 {
 		return c, fmt.Errorf("%w: EnableGrace %v is negative", ErrConfig, c.EnableGrace)
 	}

@@ -29,7 +29,7 @@ const (
 	longestWait = time.Second
 
 	orphanTests = 64                     // completions for which the guest wanted no call, ...
-	orphanShare = 32                     // ... and so many for each for which it did: it uses none
+	orphanShare = 64                     // ... and so many for each for which it did: it uses none
 	manyCalls   = 1 << 12                // counts of both after which they are halved
 	scanEvery   = 50 * time.Microsecond  // between two looks at such a guest's ring
 	scanTime    = 200 * time.Microsecond // after work
@@ -133,9 +133,10 @@ func (c *control) orphan() bool { return c.mute >= orphanTests && c.calls*orphan
 func (c *control) completes() bool { return c.calls >= wantsCalls && !c.orphan() }
 
 // published notes whether the guest wanted a call for used entries. While some
-// are held the answer says nothing.
-func (c *control) published(now vtime.Time, call Call) {
-	if c.held != 0 && now.Sub(c.held) < idleTime {
+// are held the answer says nothing; nor does it while the ring is rather full, as
+// any driver wants a call then.
+func (c *control) published(now vtime.Time, t *TX, call Call) {
+	if c.held != 0 && now.Sub(c.held) < idleTime || int(t.q.InFlight())+int(t.q.Pending()) > t.size/2 {
 		return
 	}
 	switch {

@@ -137,7 +137,7 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 	}
 	call := t.publish(now, &t.work)
 	if c := t.pair.ctl; c != nil {
-		c.published(now, call)
+		c.published(now, t, call)
 	}
 	if t.withheld > 0 {
 		t.stats.CallsSuppressed[CallHold]++
