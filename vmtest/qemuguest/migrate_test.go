@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,44 +22,51 @@ import (
 
 	"github.com/hugelgupf/vmtest/qemu"
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 
 	"github.com/vnetbench/vnetbench/vmtest"
 	"github.com/vnetbench/vnetbench/vmtest/qemuguest/proto"
 )
 
-// migrations is how often the guest moves: twice, there and back, or as often as
-// VNETBENCH_MIGRATIONS says.
-func migrations(t *testing.T) int {
-	text := os.Getenv("VNETBENCH_MIGRATIONS")
+// times is how often something is done: as often as the variable says, or n times.
+func times(t *testing.T, variable string, n int) int {
+	text := os.Getenv(variable)
 	if text == "" {
-		return 2
+		return n
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		t.Fatalf("VNETBENCH_MIGRATIONS: %v", err)
+		t.Fatalf("%s: %v", variable, err)
 	}
 	return n
 }
 
-// TestMigration moves a guest to and fro between two `vnetbench serve`, each with
+// needMove skips a test that needs virtual machines on a bridge; where CI=true, not
+// having them is a failure.
+func needMove(t *testing.T) {
+	t.Helper()
+	why := missingForMigration()
+	if why == "" {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal(why)
+	}
+	t.Skip("SKIPPED, NOT TESTED:", why)
+}
+
+// TestMigration moves a guest to and fro, twice or as often as
+// VNETBENCH_MIGRATIONS says, between two `vnetbench serve`, each with
 // a tap on one bridge, while a stream of random bytes goes to the guest and comes
 // back over one TCP connection. Every byte is compared. The guest does not
 // announce itself: it is RARP by the back-end that moves its address to the other
 // port of the bridge, which is looked at.
 func TestMigration(t *testing.T) {
-	if why := missingForMigration(); why != "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(why)
-		}
-		t.Skip("SKIPPED, NOT TESTED:", why)
-	}
+	needMove(t)
 	m := newMove(t)
 	m.boot()
 	m.connect()
 	m.flow(time.Second)
-	n := migrations(t)
-	for i := range n {
+	for i := range times(t, "VNETBENCH_MIGRATIONS", 2) {
 		begin := time.Now()
 		before := m.echoed.Load()
 		m.migrate()
@@ -71,6 +79,33 @@ func TestMigration(t *testing.T) {
 		}
 		t.Logf("migration %d: %v, %d bytes echoed meanwhile", i, time.Since(begin).Round(time.Millisecond), m.echoed.Load()-before)
 	}
+	m.finish()
+}
+
+// TestBackendKilledUnderQEMU kills the back-end under a guest's TCP, three times or
+// as often as VNETBENCH_KILLS says, and starts it again: QEMU connects anew
+// (reconnect=1), the connection goes on, and every byte is right. Then QEMU itself
+// is killed, and the next one's guest comes up at the same back-end.
+func TestBackendKilledUnderQEMU(t *testing.T) {
+	needMove(t)
+	m := newMove(t)
+	m.boot()
+	m.connect()
+	m.flow(300 * time.Millisecond)
+	for range times(t, "VNETBENCH_KILLS", 3) {
+		_ = m.backends[0].Process.Kill()
+		_ = m.backends[0].Wait()
+		m.ok(m.serve(0))
+		m.flow(300 * time.Millisecond)
+	}
+	m.finish()
+	m.vm.kill()
+	m.fed, m.heard = make(chan int64, 1), make(chan error, 1)
+	m.pause.Store(false)
+	m.echoed.Store(0)
+	m.boot()
+	m.connect()
+	m.flow(100 * time.Millisecond)
 	m.finish()
 }
 
@@ -98,6 +133,11 @@ type move struct {
 	config   machineConfig // of every machine, without what differs
 	image    *image
 	listen   net.Listener
+	binary   string // vnetbench
+	backends [2]*exec.Cmd
+	said     [2]*strings.Builder
+	jobs     chan func() error // for the thread in the namespace
+	results  chan error
 	bridge   *netlink.Handle
 	ports    [2]int // of the bridge, as interface indices
 	at       int    // the back-end in use
@@ -123,8 +163,13 @@ func newMove(t *testing.T) *move {
 	m.scenario, err = s.Applied()
 	m.ok(err)
 	m.prepareMachine()
-	binary := m.build("vnetbench", modulePath+"/cmd/vnetbench")
-	m.ok(inNewNamespace(func() error { return m.network(binary) }))
+	m.binary = m.build("vnetbench", modulePath+"/cmd/vnetbench")
+	m.openNamespace()
+	m.ok(m.inside(m.network))
+	for i := range m.backends {
+		m.ok(m.serve(i))
+		t.Cleanup(func() { m.endBackend(i) })
+	}
 	return m
 }
 
@@ -160,15 +205,35 @@ func (m *move) prepareMachine() {
 		nic: nicConfig{pairs: 1, ring: 256, eventIdx: true, indirect: true, more: ",guest_announce=off"}}
 }
 
-// network runs in the new namespace: a bridge with the host's address, and two
-// back-ends whose taps are its ports.
-func (m *move) network(binary string) (err error) {
-	ns, err := netns.Get()
-	if err != nil {
-		return err
-	}
-	m.t.Cleanup(func() { ns.Close() })
-	if m.bridge, err = netlink.NewHandleAt(ns); err != nil {
+// openNamespace starts a thread in a new namespace, which ends with the test.
+// Processes that it starts die with it.
+func (m *move) openNamespace() {
+	m.jobs, m.results = make(chan func() error), make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := visit(func() error {
+			for job := range m.jobs {
+				m.results <- job()
+			}
+			return nil
+		})
+		for range m.jobs { // there is no namespace
+			m.results <- err
+		}
+	}()
+	m.t.Cleanup(func() { close(m.jobs) })
+}
+
+// inside runs f in the namespace.
+func (m *move) inside(f func() error) error {
+	m.jobs <- f
+	return <-m.results
+}
+
+// network runs in the new namespace: a bridge with the host's address, and taps as
+// its ports, which outlive the back-ends that open them.
+func (m *move) network() (err error) {
+	if m.bridge, err = netlink.NewHandle(); err != nil {
 		return err
 	}
 	m.t.Cleanup(m.bridge.Close)
@@ -177,17 +242,15 @@ func (m *move) network(binary string) (err error) {
 		return err
 	}
 	for i := range m.ports {
-		if err := m.serve(binary, i); err != nil {
+		t := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: m.tap(i)}, Mode: netlink.TUNTAP_MODE_TAP,
+			Flags: netlink.TUNTAP_MULTI_QUEUE_DEFAULTS | netlink.TUNTAP_VNET_HDR}
+		if err := netlink.LinkAdd(t); err != nil {
 			return err
 		}
-		link, err := netlink.LinkByName(m.tap(i))
-		if err != nil {
+		if err := netlink.LinkSetMaster(t, br); err != nil {
 			return err
 		}
-		if err := netlink.LinkSetMaster(link, br); err != nil {
-			return err
-		}
-		m.ports[i] = link.Attrs().Index
+		m.ports[i] = t.Attrs().Index
 	}
 	m.listen, err = net.Listen("tcp", net.JoinHostPort(endsFor(4).hostIP(), strconv.Itoa(receiverPort)))
 	if err == nil {
@@ -199,31 +262,37 @@ func (m *move) network(binary string) (err error) {
 func (m *move) tap(i int) string    { return fmt.Sprintf("vnb%d", i) }
 func (m *move) socket(i int) string { return filepath.Join(m.dir, m.tap(i)+".sock") }
 
-// serve starts a back-end and waits for its socket.
-func (m *move) serve(binary string, i int) error {
-	cmd := exec.Command(binary, "serve", "--socket-path", m.socket(i), "--net", "tap:"+m.tap(i), "--stats", "0")
+// serve starts back-end i in the namespace, and waits for its socket.
+func (m *move) serve(i int) error {
+	cmd := exec.Command(m.binary, "serve", "--socket-path", m.socket(i), "--net", "tap:"+m.tap(i), "--stats", "0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
+	m.backends[i], m.said[i] = cmd, new(strings.Builder)
+	cmd.Stdout, cmd.Stderr = m.said[i], m.said[i]
+	if err := m.inside(cmd.Start); err != nil {
 		return err
 	}
-	m.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			m.t.Errorf("back-end %d: %v", i, err)
-		}
-		if m.t.Failed() {
-			m.t.Logf("back-end %d said:\n%s", i, said.String())
-		}
-	})
 	for range 400 {
-		if _, err := os.Stat(m.socket(i)); err == nil {
-			return nil
+		if c, err := net.Dial("unix", m.socket(i)); err == nil {
+			return c.Close()
 		}
 		time.Sleep(25 * time.Millisecond)
 	}
 	return errors.New("the back-end does not listen")
+}
+
+// endBackend ends a back-end in the ordinary way.
+func (m *move) endBackend(i int) {
+	cmd := m.backends[i]
+	if cmd == nil || cmd.Process == nil {
+		return
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		m.t.Errorf("back-end %d: %v", i, err)
+	}
+	if m.t.Failed() {
+		m.t.Logf("back-end %d said:\n%s", i, m.said[i].String())
+	}
 }
 
 // start starts a machine at back-end i, one that waits for a guest with
@@ -298,15 +367,15 @@ func (m *move) connect() {
 	m.conn = c
 	m.t.Cleanup(func() { c.Close() })
 	stop := m.t.Context().Done()
-	go m.feed(stop)
-	go m.hear()
+	go m.feed(stop, m.fed)
+	go m.hear(m.heard)
 }
 
 func randomBytes() *rand.ChaCha8 { return rand.NewChaCha8([32]byte{1: 7}) }
 
-func (m *move) feed(stop <-chan struct{}) {
+func (m *move) feed(stop <-chan struct{}, done chan<- int64) {
 	var sent int64
-	defer func() { m.fed <- sent }()
+	defer func() { done <- sent }()
 	src, buf := randomBytes(), make([]byte, pieceBytes)
 	tick := time.NewTicker(pieceEvery)
 	defer tick.Stop()
@@ -326,14 +395,14 @@ func (m *move) feed(stop <-chan struct{}) {
 }
 
 // hear compares what comes back with what was sent.
-func (m *move) hear() {
+func (m *move) hear(done chan<- error) {
 	src := randomBytes()
 	got, want := make([]byte, 64<<10), make([]byte, 64<<10)
 	for {
 		n, err := m.conn.Read(got)
 		_, _ = src.Read(want[:n])
 		if string(got[:n]) != string(want[:n]) {
-			m.heard <- fmt.Errorf("wrong bytes after %d", m.echoed.Load())
+			done <- fmt.Errorf("wrong bytes after %d", m.echoed.Load())
 			return
 		}
 		m.echoed.Add(int64(n))
@@ -341,7 +410,7 @@ func (m *move) hear() {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			m.heard <- err
+			done <- err
 			return
 		}
 	}
