@@ -12,7 +12,8 @@ import (
 	"github.com/vnetbench/vnetbench/virtio/ring"
 )
 
-// The hostile suite: what a guest may do against the specification, made from
+// The hostile suite, which is also row 131 of the list of faults, out-of-spec
+// guests of every kind: what a guest may do against the specification, made from
 // rules. Each case names the counter that it must raise by one, and no other,
 // and is followed by proof that the device still works: other queues, another
 // device beside it, and the same queue after it was started again.
@@ -32,7 +33,7 @@ type hostileCase struct {
 // hostileLeast is how many cases the suite has at least.
 const hostileLeast = 200
 
-func TestHostile(t *testing.T) {
+func TestFault131Hostile(t *testing.T) {
 	var all []hostileCase
 	all = append(all, hostileChains()...)
 	all = append(all, hostileIndices()...)

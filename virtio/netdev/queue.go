@@ -157,7 +157,7 @@ func (q *queue) publishPackets(now vtime.Time, w *Work, n int) Call {
 	case q.coal.n == 0:
 		return Call{}
 	case fresh && q.forced || q.coal.due(now, q.size) && (fresh || now >= q.quietUntil):
-		return q.settle(now)
+		return q.settle()
 	case fresh:
 		q.stats.CallsSuppressed[CallCoalesce]++
 	}
@@ -172,7 +172,7 @@ func (q *queue) publishLast(now vtime.Time) Call {
 	if q.coal.n == 0 {
 		return Call{}
 	}
-	return q.settle(now)
+	return q.settle()
 }
 
 // callNext returns when a call that waits is due, vtime.Never if none does.
@@ -199,7 +199,8 @@ func (q *queue) show(now vtime.Time, w *Work, n int) {
 
 // settle asks the ring whether the guest wants to be called for what was
 // published.
-func (q *queue) settle(now vtime.Time) Call {
+func (q *queue) settle() Call {
+	since := q.coal.since
 	q.coal.settle()
 	need, why := q.q.NeedCall()
 	c := Call{Needed: need, Reason: CallReason(why)}
@@ -212,7 +213,7 @@ func (q *queue) settle(now vtime.Time) Call {
 		return c
 	}
 	if !q.callDue {
-		q.callDue, q.callDueAt = true, now
+		q.callDue, q.callDueAt = true, since
 	}
 	return c
 }

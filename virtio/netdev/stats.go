@@ -193,7 +193,8 @@ type Stats struct {
 	// had been empty.
 	KickToUsed Hist `json:"kick_to_used_ns"`
 	// UsedToCall is the histogram of nanoseconds from the publication that
-	// needed a call to the delivery of the call.
+	// needed a call, the first one if calls are held back, to the delivery of
+	// the call.
 	UsedToCall Hist `json:"used_to_call_ns"`
 }
 
