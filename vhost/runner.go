@@ -26,6 +26,7 @@ type runner struct {
 	log     *slog.Logger
 	shared  shared
 	fds     [][3]int // of the rings, by FDKind, -1 for none
+	callIDs []int64  // of the rings' call eventfds, -1 for none
 	backend int      // socket for our own requests, -1 for none
 	reason  error    // why the session ended
 
@@ -73,9 +74,9 @@ func newRunner(ch *channel, dev *netdev.Device, cfg *Config) *runner {
 		QueuePairs: dev.Pairs(), Features: dev.Features(), Protocol: cfg.Protocol,
 		QueueNum: cfg.QueueNum, ResumeFromUsed: !cfg.LiteralBase, ConfigSpace: r.configSpace,
 	})
-	r.fds = make([][3]int, len(r.sess.rings))
+	r.fds, r.callIDs = make([][3]int, len(r.sess.rings)), make([]int64, len(r.sess.rings))
 	for i := range r.fds {
-		r.fds[i] = [3]int{-1, -1, -1}
+		r.fds[i], r.callIDs[i] = [3]int{-1, -1, -1}, -1
 	}
 	r.shared.dev, r.shared.clock, r.shared.events, r.shared.owns = dev, osio.NewClock(), r, r.owns
 	r.shared.grace, r.shared.poll, r.shared.cpus = cfg.EnableGrace, cfg.PollTime, cfg.CPUs
@@ -326,6 +327,7 @@ func (r *runner) setFeatures(acked virtio.Features) error {
 	}
 	r.shared.offloads.Store(uint64(acked))
 	r.log.Info("features", "acked", acked.String())
+	r.noteSoftware(acked)
 	return nil
 }
 
@@ -349,6 +351,9 @@ func (r *runner) setFD(a SetFD) error {
 	}
 	old := r.fds[a.Ring][a.Kind]
 	r.fds[a.Ring][a.Kind] = a.FD
+	if a.Kind == CallFD {
+		r.noteCall(a.Ring, a.FD)
+	}
 	if r.sess.rings[a.Ring].running {
 		role := r.sess.role(a.Ring)
 		w := r.worker(role)

@@ -42,7 +42,13 @@ type SessionReport struct {
 	Acked      virtio.Features       `json:"acked"`
 	Protocol   wire.ProtocolFeatures `json:"protocol"`
 	Stats      SessionStats          `json:"stats"`
-	Reason     string                `json:"reason"` // why it ended, empty while it lasts
+	// Software are the offloads that the guest uses and that the host's side does
+	// not take: the device does them on the CPU.
+	Software virtio.Features `json:"software"`
+	// SharedCalls is the number of rings whose call descriptor is another ring's
+	// too: a guest with one interrupt for several queues gains little from them.
+	SharedCalls int    `json:"shared_calls"`
+	Reason      string `json:"reason"` // why it ended, empty while it lasts
 	// Err is the reason as an error, for errors.Is; nil while the session lasts.
 	Err error `json:"-"`
 }

@@ -1,9 +1,12 @@
 package osio
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
+	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,6 +63,29 @@ func WriteEvent(fd int) error {
 		return nil
 	}
 	return opError("write", err)
+}
+
+// EventfdID returns the kernel's number of the eventfd fd, which is the same for
+// every descriptor of it, or -1 if fd is none or the kernel, before v5.2, does
+// not tell.
+func EventfdID(fd int) int64 {
+	if fd < 0 {
+		return -1
+	}
+	b, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return -1
+	}
+	for line := range bytes.Lines(b) {
+		if text, ok := bytes.CutPrefix(line, []byte("eventfd-id:")); ok {
+			id, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+			if err != nil {
+				return -1
+			}
+			return id
+		}
+	}
+	return -1
 }
 
 // Pipe returns the reading and the writing end of a new non-blocking pipe.
