@@ -23,6 +23,9 @@ func TestTXAllocs(t *testing.T) {
 		{"gso without indirect", netdev.Config{}, virtio.FeatureIndirectDesc, wire{}, large},
 		{"steered", netdev.Config{QueuePairs: 4}, 0, wire{}, large},
 		{"held", netdev.Config{Policy: netdev.Policy{HoldPackets: 3, HoldTime: 10}}, 0, wire{}, small},
+		{"merge", netdev.Config{Policy: netdev.Policy{Merge: true}}, 0, wire{}, small},
+		{"poll", netdev.Config{Policy: netdev.Policy{PollTime: 100}}, 0, wire{}, small},
+		{"adaptive", netdev.Config{Policy: netdev.Policy{Adaptive: true}}, 0, wire{}, small},
 		{"full", netdev.Config{}, 0, wire{room: 1000}, small},
 	} {
 		w := newWorld(t, setup{cfg: c.cfg, off: c.off, wire: &c.wire})
