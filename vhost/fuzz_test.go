@@ -25,9 +25,13 @@ type model struct {
 }
 
 func newModel(t *testing.T, chance func() byte) *model {
+	features := netdev.DefaultFeatures
+	if chance()%4 == 3 {
+		features |= virtio.FeatureAccessPlatform
+	}
 	return &model{
 		t: t, chance: chance, open: map[int]bool{}, running: map[int]bool{}, mapped: map[vhost.RegionID]bool{},
-		s: vhost.NewSession(vhost.SessionConfig{QueuePairs: 3, Features: netdev.DefaultFeatures, ConfigSpace: func() []byte { return nil }}),
+		s: vhost.NewSession(vhost.SessionConfig{QueuePairs: 3, Features: features, ConfigSpace: func() []byte { return nil }}),
 	}
 }
 
@@ -82,9 +86,15 @@ func (m *model) result(a vhost.Action) vhost.Result {
 		for _, id := range a.IDs {
 			m.mapped[id] = true
 		}
+	case vhost.MakeInflight:
+		m.open[madeFD] = true
+		return vhost.Result{FD: madeFD}
 	}
 	return vhost.Result{}
 }
+
+// madeFD is the descriptor of a record that the executor makes.
+const madeFD = 1 << 30
 
 // do checks an action and returns its token.
 func (m *model) do(a vhost.Action) vhost.Token {
@@ -124,10 +134,66 @@ func (m *model) do(a vhost.Action) vhost.Token {
 	case vhost.SetBackendFD:
 		m.dispose(a.FD)
 		return a.Token
+	case vhost.Reply:
+		m.dispose(a.FDs...)
 	case vhost.End:
 		m.ended = true
+	default:
+		return m.doShared(a)
 	}
 	return 0
+}
+
+// doShared checks the actions of migration, translation and shared memory.
+func (m *model) doShared(a vhost.Action) vhost.Token {
+	switch a := a.(type) {
+	case vhost.MapLog:
+		m.dispose(a.FD)
+		return a.Token
+	case vhost.LogRing:
+		if !m.running[a.Ring] {
+			m.t.Fatalf("ring %d is logged and does not run", a.Ring)
+		}
+	case vhost.SetLogFD:
+		m.dispose(a.FD)
+		return a.Token
+	case vhost.MakeInflight:
+		if a.Size == 0 || a.Size > 1<<30 {
+			m.t.Fatalf("a record of %d bytes", a.Size)
+		}
+		return a.Token
+	case vhost.MapInflight:
+		m.idle("the record changes")
+		m.dispose(a.FD)
+		return a.Token
+	case vhost.TransferState:
+		m.idle("state is transferred")
+		m.dispose(a.FD)
+		return a.Token
+	case vhost.CheckState:
+		return a.Token
+	case vhost.SetMTU:
+		return a.Token
+	case vhost.SetMAC:
+		return a.Token
+	case vhost.SetTranslations:
+		m.translate(a)
+	case vhost.NotifyConfig, vhost.KickRing, vhost.SendRARP, vhost.AskTranslation:
+	default:
+		m.t.Fatalf("unknown action %T", a)
+	}
+	return 0
+}
+
+// translate checks that translations are parts of mapped regions, in order.
+func (m *model) translate(a vhost.SetTranslations) {
+	end := uint64(0)
+	for i, t := range a.List {
+		if !m.mapped[t.Region] || t.Size == 0 || t.Offset+t.Size > 0x40000 || i > 0 && t.IOVA < end {
+			m.t.Fatalf("translation %+v after %#x", t, end)
+		}
+		end = t.IOVA + t.Size
+	}
 }
 
 func (m *model) setMemory(a vhost.SetMemory) {
@@ -170,6 +236,8 @@ var scripted = []wire.Request{
 	wire.SetVringErr, wire.SetProtocolFeatures, wire.SetVringEnable, wire.SetBackendReqFD,
 	wire.GetConfig, wire.ResetDevice, wire.AddMemReg, wire.AddMemReg, wire.RemMemReg, wire.SetStatus,
 	wire.GetQueueNum, wire.SetLogFD, wire.GetInflightFD, wire.Request(200),
+	wire.SetLogBase, wire.SetInflightFD, wire.GetVringBaseSkipDrain, wire.SendRARP, wire.NetSetMTU, wire.SetConfig,
+	wire.SetDeviceStateFD, wire.CheckDeviceState, wire.IOTLBMsg, wire.IOTLBMsg,
 }
 
 func (s *script) region() wire.Region {
@@ -188,14 +256,16 @@ func (s *script) message() wire.Message {
 		m.Payload = wire.U64([]virtio.Features{
 			virtio.FeatureVersion1, virtio.FeatureVersion1 | wire.FeatureProtocol,
 			netdev.DefaultFeatures | wire.FeatureProtocol, 1 << 60,
-		}[s.next()%4])
+			virtio.FeatureVersion1 | wire.FeatureProtocol | wire.FeatureLogAll,
+			virtio.FeatureVersion1 | wire.FeatureProtocol | virtio.FeatureAccessPlatform,
+		}[s.next()%6])
 	case wire.SetProtocolFeatures:
 		m.Payload = wire.U64(vhost.ProtocolOffer)
 	case wire.SetStatus:
 		m.Payload = wire.U64(s.next() % 16)
 	case wire.SetVringNum:
 		m.Payload = wire.VringState{Index: ring, Num: 1 << (s.next() % 17)}
-	case wire.SetVringBase, wire.SetVringEnable, wire.GetVringBase:
+	case wire.SetVringBase, wire.SetVringEnable, wire.GetVringBase, wire.GetVringBaseSkipDrain:
 		m.Payload = wire.VringState{Index: ring, Num: uint32(s.next() % 3)}
 	case wire.SetVringAddr:
 		at := 0x700000 + uint64(s.next()%8)*0x20000
@@ -210,17 +280,36 @@ func (s *script) message() wire.Message {
 		m.Payload = t
 	case wire.AddMemReg, wire.RemMemReg:
 		m.Payload = wire.MemRegion{Region: s.region()}
-	case wire.GetConfig:
-		m.Payload = wire.Config{Data: make([]byte, 1+s.next()%16)}
+	case wire.GetConfig, wire.SetConfig:
+		m.Payload = wire.Config{Flags: uint32(s.next() % 2), Data: make([]byte, 1+s.next()%16)}
+	default:
+		s.payload(&m)
 	}
 	return m
 }
 
+// payload is the rest of message.
+func (s *script) payload(m *wire.Message) {
+	switch m.Request {
+	case wire.SetLogBase:
+		m.Payload = wire.LogArea{Size: uint64(s.next()) << 12, Offset: uint64(s.next() % 8)}
+	case wire.GetInflightFD, wire.SetInflightFD:
+		m.Payload = wire.Inflight{NumQueues: uint16(s.next() % 9), QueueSize: 1 << (s.next() % 17), MapSize: uint64(s.next()) << 14}
+	case wire.SendRARP, wire.NetSetMTU:
+		m.Payload = wire.U64(s.next())
+	case wire.SetDeviceStateFD:
+		m.Payload = wire.StateTransfer{Direction: uint32(s.next() % 3)}
+	case wire.IOTLBMsg:
+		at := 0x700000 + uint64(s.next()%8)*0x20000
+		m.Payload = wire.IOTLB{IOVA: at + uint64(s.next()%2)<<12, Size: uint64(s.next()) << 10, UVA: 0x700000 + uint64(s.next())<<12, Type: s.next() % 4}
+	}
+}
+
 // FuzzSession plays scripts of messages that nearly make sense.
 func FuzzSession(f *testing.F) {
-	f.Add([]byte{0, 1, 0, 1, 1, 1, 0, 1, 0, 0, 3, 1, 1, 8, 4, 1, 1, 0, 8, 1, 1, 1, 7, 1, 1, 0})
-	f.Add([]byte{12, 0, 0, 0, 1, 0, 2, 17, 1, 0, 1, 0, 3, 1, 1, 4, 4, 1, 1, 0, 8, 1, 1, 1, 16, 1, 0, 20, 1, 0, 0, 7, 0, 1, 0})
-	f.Add([]byte{0, 0, 0, 0, 1, 1, 0, 3, 0, 0, 1, 0, 2, 0, 3, 1, 3, 5, 4, 1, 3, 2, 8, 1, 3, 1, 19, 1, 0, 0, 0, 1, 1, 0, 1, 1, 0})
+	f.Add([]byte{0, 0, 1, 0, 1, 1, 1, 0, 1, 0, 0, 3, 1, 1, 8, 4, 1, 1, 0, 8, 1, 1, 1, 7, 1, 1, 0})
+	f.Add([]byte{0, 12, 0, 0, 0, 1, 0, 2, 17, 1, 0, 1, 0, 3, 1, 1, 4, 4, 1, 1, 0, 8, 1, 1, 1, 16, 1, 0, 20, 1, 0, 0, 7, 0, 1, 0})
+	f.Add([]byte{3, 0, 0, 0, 0, 1, 1, 0, 3, 0, 0, 1, 0, 2, 0, 3, 1, 3, 5, 4, 1, 3, 2, 8, 1, 3, 1, 19, 1, 0, 0, 0, 1, 1, 0, 1, 1, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 2000 {
 			return
