@@ -2,6 +2,7 @@ package netdev
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/vnetbench/vnetbench/virtio/frame"
 )
@@ -15,6 +16,7 @@ const maxIndirection = 128
 type rss struct {
 	types frame.HashTypes
 	key   frame.Toeplitz
+	raw   []byte // the key as the guest gave it; never changed
 
 	steers       bool // the table decides which pair receives
 	table        [maxIndirection]uint8
@@ -74,7 +76,8 @@ func (r *rss) setKey(types uint32, data []byte) bool {
 		return false
 	}
 	r.types = frame.HashTypes(types)
-	r.key.SetKey(data[1 : 1+n])
+	r.raw = slices.Clone(data[1 : 1+n])
+	r.key.SetKey(r.raw)
 	return true
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/frame"
 )
 
 // ErrState is a saved device state that cannot be read.
@@ -27,11 +28,27 @@ type savedState struct {
 
 	Promisc   bool      `json:"promisc"`
 	AllMulti  bool      `json:"all_multi"`
+	AllUni    bool      `json:"all_uni"`
+	NoMulti   bool      `json:"no_multi"`
+	NoUni     bool      `json:"no_uni"`
+	NoBcast   bool      `json:"no_bcast"`
 	Uni       [][6]byte `json:"uni"`
 	Multi     [][6]byte `json:"multi"`
 	UniOver   bool      `json:"uni_over"`
 	MultiOver bool      `json:"multi_over"`
 	VLANs     []uint64  `json:"vlans"` // a bit for each
+
+	RSS  *savedRSS     `json:"rss"`  // nil if the guest configured no hashes
+	Coal [2]Coalescing `json:"coal"` // of all queues, by direction
+}
+
+// savedRSS is what the guest has configured of hashes.
+type savedRSS struct {
+	Types        uint32 `json:"types"`
+	Key          []byte `json:"key"`
+	Steers       bool   `json:"steers"`
+	Table        []byte `json:"table"`
+	Unclassified uint8  `json:"unclassified"`
 }
 
 // Save returns the device's state in a form that Load takes, in this or in
@@ -39,12 +56,17 @@ type savedState struct {
 // learned again from the first packets.
 func (d *Device) Save() []byte {
 	f := d.filter.Load()
-	b, err := json.Marshal(savedState{
+	s := savedState{
 		Version: stateVersion, MAC: f.mac, MTU: d.cfg.MTU, Pairs: f.pairs, Offloads: f.offloads,
 		LinkDown: d.linkDown.Load(), Announce: d.announce.Load(),
 		Promisc: f.promisc, AllMulti: f.allMulti, UniOver: f.uniOver, MultiOver: f.multiOver,
-		Uni: f.uni[:f.nUni], Multi: f.multi[:f.nMulti], VLANs: f.vlans[:],
-	})
+		AllUni: f.allUni, NoMulti: f.noMulti, NoUni: f.noUni, NoBcast: f.noBcast,
+		Uni: f.uni[:f.nUni], Multi: f.multi[:f.nMulti], VLANs: f.vlans[:], RSS: f.rss.save(),
+	}
+	for dir := range s.Coal {
+		s.Coal[dir] = unpackCoalescing(d.coal[dir].Load())
+	}
+	b, err := json.Marshal(s)
 	if err != nil {
 		panic("netdev: a state without a saved form: " + err.Error())
 	}
@@ -70,6 +92,9 @@ func (d *Device) Load(b []byte) error {
 	d.cfg.MTU = s.MTU
 	d.linkDown.Store(s.LinkDown)
 	d.announce.Store(s.Announce)
+	for dir, c := range s.Coal {
+		d.setCoalescing(Dir(dir), c)
+	}
 	d.filter.Store(d.freshFilter())
 	return nil
 }
@@ -84,6 +109,8 @@ func (s *savedState) check(pairs int) error {
 		return fmt.Errorf("%w: %d and %d addresses, at most %d of a kind", ErrState, len(s.Uni), len(s.Multi), maxMACs)
 	case len(s.VLANs) != len(filter{}.vlans):
 		return fmt.Errorf("%w: %d words of VLANs, want %d", ErrState, len(s.VLANs), len(filter{}.vlans))
+	case s.RSS != nil && !s.RSS.valid(pairs):
+		return fmt.Errorf("%w: hashes that no guest can configure", ErrState)
 	case s.MTU < MinMTU:
 		return fmt.Errorf("%w: MTU %d is below %d", ErrState, s.MTU, MinMTU)
 	case s.MAC[0]&1 != 0:
@@ -104,8 +131,43 @@ func (d *Device) freshFilter() *filter {
 	f.offloads &= s.Offloads
 	f.promisc, f.allMulti, f.uniOver, f.multiOver = s.Promisc, s.AllMulti, s.UniOver, s.MultiOver
 	f.nUni, f.nMulti = copy(f.uni[:], s.Uni), copy(f.multi[:], s.Multi)
+	f.allUni, f.noMulti, f.noUni, f.noBcast = s.AllUni, s.NoMulti, s.NoUni, s.NoBcast
 	copy(f.vlans[:], s.VLANs)
+	if s.RSS != nil && d.acked&(virtio.FeatureRSS|virtio.FeatureHashReport) != 0 {
+		f.rss = s.RSS.load()
+	}
 	return f
+}
+
+// save returns r, which may be nil, in its saved form.
+func (r *rss) save() *savedRSS {
+	if r == nil {
+		return nil
+	}
+	return &savedRSS{Types: uint32(r.types), Key: r.raw, Steers: r.steers,
+		Table: r.table[:r.mask+1], Unclassified: r.unclassified}
+}
+
+// valid reports whether a guest could have configured it.
+func (s *savedRSS) valid(pairs int) bool {
+	n := len(s.Table)
+	if n < 1 || n > maxIndirection || n&(n-1) != 0 || s.Types&^uint32(frame.HashAll) != 0 || len(s.Key) > frame.ToeplitzKeyMax {
+		return false
+	}
+	for _, q := range s.Table {
+		if int(q) >= pairs {
+			return false
+		}
+	}
+	return int(s.Unclassified) < pairs
+}
+
+func (s *savedRSS) load() *rss {
+	r := &rss{types: frame.HashTypes(s.Types), raw: s.Key, steers: s.Steers,
+		mask: uint32(len(s.Table) - 1), unclassified: s.Unclassified}
+	copy(r.table[:], s.Table)
+	r.key.SetKey(s.Key)
+	return r
 }
 
 // SetMTU changes the MTU that the configuration space says and, if the driver

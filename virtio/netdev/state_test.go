@@ -51,13 +51,36 @@ func TestStateComesBack(t *testing.T) {
 	}
 }
 
+// TestHashStateComesBack restores what a guest has configured of hashes.
+func TestHashStateComesBack(t *testing.T) {
+	const features = netdev.AllFeatures
+	d, err := netdev.New(netdev.Config{QueuePairs: 2, Features: features})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.SetFeatures(features); err != nil {
+		t.Fatal(err)
+	}
+	state := strings.Replace(string(d.Save()), `"rss":null`,
+		`"rss":{"types":3,"key":"AQIDBA==","steers":true,"table":"AAEAAQ==","unclassified":1}`, 1)
+	state = strings.Replace(state, `"coal":[{"MaxPackets":0,`, `"coal":[{"MaxPackets":7,`, 1)
+	if err := d.Load([]byte(state)); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(d.Save()); got != state {
+		t.Errorf("got\n%s\nwant\n%s", got, state)
+	}
+}
+
 func TestBadStates(t *testing.T) {
 	d := newStateDevice(t)
 	good := string(d.Save())
 	for _, change := range [][2]string{
 		{`"version":1`, `"version":2`}, {`"pairs":1`, `"pairs":0`}, {`"pairs":1`, `"pairs":3`},
 		{`"mtu":1500`, `"mtu":67`}, {`"mtu":1500`, `"mtu":65536`}, {`"mac":[82,`, `"mac":[83,`},
-		{`"vlans":[0,`, `"vlans":[`}, {"}", ""},
+		{`"vlans":[0,`, `"vlans":[`}, {`]}`, `]`},
+		{`"rss":null`, `"rss":{"types":0,"key":"AA==","table":"AgAA"}`}, {`"rss":null`, `"rss":{"types":0,"key":"AA==","table":"Ag=="}`},
+		{`"rss":null`, `"rss":{"types":65535,"key":"AA==","table":"AA=="}`},
 		{`"uni":[]`, `"uni":[` + strings.Repeat(`[2,0,0,0,0,1],`, 64) + `[2,0,0,0,0,1]]`},
 	} {
 		bad := strings.Replace(good, change[0], change[1], 1)
