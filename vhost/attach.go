@@ -145,7 +145,12 @@ func (r *runner) startRing(a StartRing) error {
 
 func (r *runner) stopRing(a StopRing) (base uint32) {
 	w := r.worker(a.Role)
-	r.check(w.do(func() { base = w.halt(w.leg(a.Role.Dir), a.Leave) }))
+	r.check(w.do(func() {
+		if q := w.halt(w.leg(a.Role.Dir), a.Leave); q != nil {
+			q.Close() // the front-end knows where to go on
+			base = q.Base()
+		}
+	}))
 	if a.Role.Dir == netdev.DirCtrl {
 		r.limitPairs(r.dev.Pairs())
 	}

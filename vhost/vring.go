@@ -23,6 +23,7 @@ type ringState struct {
 	kicked  bool           // SET_VRING_KICK, or with in-band notifications the first enable, came since the last stop
 	enabled bool
 	running bool
+	started bool    // it has run on this connection
 	log     RingLog // while it runs
 }
 
@@ -336,6 +337,7 @@ func (s *Session) emitStart(i int, cfg ring.Config, then func(error)) {
 	t := s.pend(func(res Result) {
 		r.running = res.Err == nil
 		if r.running {
+			r.started = true
 			s.stats.RingStarts++
 			if !r.enabled {
 				s.stats.StartsDisabled++
@@ -352,6 +354,9 @@ func (s *Session) emitStart(i int, cfg ring.Config, then func(error)) {
 // physical memory, which the front-end may have mapped elsewhere meanwhile.
 func (s *Session) place(r *ringState) (ring.Config, error) {
 	cfg := ring.Config{Size: r.size, Base: r.base, BaseFromUsed: s.cfg.ResumeFromUsed, Features: s.acked}
+	if r.base == 0 && !r.started && s.packed() && s.protocol.Has(wire.ProtocolInband) {
+		cfg.Base = ring.StartBase(s.acked) // Linux UML gives 0 for a new ring of either layout
+	}
 	need := cfg.BytesNeeded()
 	for _, p := range []struct {
 		name     string

@@ -249,11 +249,11 @@ func (w *worker) start(a StartRing, mem *shm.Memory, fds [3]int) error {
 	return nil
 }
 
-// halt stops a ring and returns where it would go on. With leave it waits for
-// nothing. It runs on the thread.
-func (w *worker) halt(l *leg, leave bool) (base uint32) {
+// halt stops a ring and returns what was its device, nil if it does not run. With
+// leave it waits for nothing. It runs on the thread.
+func (w *worker) halt(l *leg, leave bool) *ring.Device {
 	if !l.running {
-		return 0
+		return nil
 	}
 	now := w.clock.Now()
 	w.readKicks(l, now) // so that none is lost to the count
@@ -266,8 +266,7 @@ func (w *worker) halt(l *leg, leave bool) (base uint32) {
 	}
 	l.running = false
 	w.openPort()
-	q.Close()
-	return q.Base()
+	return q
 }
 
 // drain waits until the port keeps none of the guest's buffers.

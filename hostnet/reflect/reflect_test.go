@@ -88,8 +88,8 @@ func TestRoundTrip(t *testing.T) {
 	check(t, err)
 	tx, err := g.AddRing(1, 256, 16<<10)
 	check(t, err)
-	check(t, g.Start(rx, 0))
-	check(t, g.Start(tx, 0))
+	check(t, g.Start(rx, rx.Config.Base))
+	check(t, g.Start(tx, tx.Config.Base))
 
 	const total = 4000
 	sent, got := 0, 0

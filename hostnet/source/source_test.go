@@ -50,7 +50,7 @@ func receiver(t *testing.T, bytes int, features virtio.Features) (*frontend.Ring
 	check(t, g.ShareMemory())
 	rx, err := g.AddRing(0, 256, 4096)
 	check(t, err)
-	check(t, g.Start(rx, 0))
+	check(t, g.Start(rx, rx.Config.Base))
 	return rx, srv
 }
 

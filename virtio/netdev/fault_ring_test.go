@@ -22,8 +22,9 @@ func TestFault062LateCompletion(t *testing.T) {
 	w := newWorld(t, setup{wire: &wire{result: netdev.Later}})
 	w.send(0, virtio.NetHdr{}, build(fromGuest(0, 100)))
 	w.pollTX(0, netdev.Budget{})
+	acked := w.dev.Acked()
 	w.dev.Reset()
-	if err := w.dev.SetFeatures(w.dev.Features()); err != nil {
+	if err := w.dev.SetFeatures(acked); err != nil {
 		t.Fatal(err)
 	}
 	w.tx[0] = w.newQueue(256)

@@ -54,7 +54,7 @@ type setup struct {
 	noRX bool
 	wire *wire
 	mem  int             // bytes of guest memory; 0 is memSize
-	ring virtio.Features // of the rings beside what was negotiated
+	ring virtio.Features // RING_PACKED and IN_ORDER, which rings have only if a test asks
 }
 
 func newWorld(t testing.TB, s setup) *world {
@@ -63,7 +63,7 @@ func newWorld(t testing.TB, s setup) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := dev.SetFeatures(dev.Features() &^ s.off); err != nil {
+	if err := dev.SetFeatures(dev.Features() &^ s.off &^ (virtio.FeatureRingPacked | virtio.FeatureInOrder)); err != nil {
 		t.Fatal(err)
 	}
 	if s.mem == 0 {
