@@ -354,6 +354,7 @@ func (s *Session) emitStart(i int, cfg ring.Config, then func(error)) {
 // physical memory, which the front-end may have mapped elsewhere meanwhile.
 func (s *Session) place(r *ringState) (ring.Config, error) {
 	cfg := ring.Config{Size: r.size, Base: r.base, BaseFromUsed: s.cfg.ResumeFromUsed, Features: s.acked}
+	cfg.ZeroIsStart = !r.started
 	if r.base == 0 && !r.started && s.packed() && s.protocol.Has(wire.ProtocolInband) {
 		cfg.Base = ring.StartBase(s.acked) // Linux UML gives 0 for a new ring of either layout
 	}

@@ -24,6 +24,9 @@ type packedState struct {
 // startPacked takes both positions from the configuration.
 func (d *Device) startPacked() error {
 	p := &d.pk
+	if d.cfg.Base == 0 && d.cfg.ZeroIsStart && shm.Load64(&d.ring[0][1])&(packedUsed<<flagShift) == 0 {
+		d.cfg.Base = StartBase(d.cfg.Features)
+	}
 	avail, used, err := d.cfg.startSpots()
 	if err != nil {
 		return err

@@ -313,6 +313,26 @@ func TestFault164PackedReconnect(t *testing.T) {
 	w.reap(3)
 }
 
+// Base 0 is literal, unless it is known to be a new ring's and looks like one.
+func TestFault164PackedBaseZero(t *testing.T) {
+	w := newWorld(t, 4, packed)
+	w.cfg.ZeroIsStart, w.cfg.Base = true, 0
+	w.restart()
+	w.add(2)
+	w.serve(2)
+	w.reap(2)
+	w.add(2)
+	w.serve(2)
+	w.reap(2)
+	if w.dev.Base() != 0 {
+		t.Fatalf("base %#x a lap on", w.dev.Base())
+	}
+	w.add(1)
+	w.restart()
+	w.serve(1)
+	w.reap(1)
+}
+
 // A device that is closed with nothing in flight leaves no record: the next one
 // starts at its base, since the driver may have made the ring anew.
 func TestInflightClose(t *testing.T) {

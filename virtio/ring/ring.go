@@ -78,6 +78,12 @@ type Config struct {
 	// Without it Base is taken literally.
 	BaseFromUsed bool
 
+	// ZeroIsStart makes a Device take Base 0 of a packed ring, which literally is a
+	// position a lap on, for StartBase if the first descriptor has no mark of having
+	// been used, as it would have: Linux in user mode gives 0 for a new ring of
+	// either layout.
+	ZeroIsStart bool
+
 	// Inflight, if not nil, is the ring's part of the memory in which a Device
 	// keeps a record of the chains that it has taken and not given back, so that
 	// the next Device can go on if this one dies: at least InflightBytes, aligned to
