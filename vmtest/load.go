@@ -13,11 +13,14 @@ import (
 // file is used in errors only.
 func Decode(base Scenario, file string, text []byte) (Scenario, error) {
 	var tree map[string]any
-	md, err := toml.Decode(string(text), &tree)
-	if err != nil {
+	if _, err := toml.Decode(string(text), &tree); err != nil {
 		return base, fmt.Errorf("%s: %w", file, err)
 	}
-	_ = md
+	return fromTree(base, file, tree)
+}
+
+// fromTree sets what the tree has over base.
+func fromTree(base Scenario, file string, tree map[string]any) (Scenario, error) {
 	flat := map[string]string{}
 	if err := flatten(flat, "", tree); err != nil {
 		return base, fmt.Errorf("%s: %w", file, err)

@@ -35,8 +35,8 @@ type Plan struct {
 
 // Axis is a key that takes several values, in order.
 type Axis struct {
-	Key    string
-	Values []string
+	Key    string   `json:"key"`
+	Values []string `json:"values"`
 }
 
 // plans are the named plans; the first is the default.

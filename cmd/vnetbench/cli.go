@@ -17,6 +17,9 @@ type cli struct {
 	Compare compareCmd `cmd:"" help:"Run a scenario on a real kernel in virtual time and on its model, and compare the packets."`
 	Kernel  kernelCmd  `cmd:"" help:"Build a Linux kernel that runs in user mode and virtual time, for --guest uml."`
 	Trace   traceCmd   `cmd:"" help:"Show and compare packet traces, and hold the model against those of real kernels."`
+	Sweep   sweepCmd   `cmd:"" help:"Run a matrix of scenarios, side by side; resumable, and in shards."`
+	Merge   mergeCmd   `cmd:"" help:"Join the shards of a sweep."`
+	Plot    plotCmd    `cmd:"" help:"Draw a result, or a sweep."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

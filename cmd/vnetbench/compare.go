@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -79,15 +78,11 @@ func (c *compareCmd) results(s *streams, files []string) error {
 	}
 	var all []*vmtest.Result
 	for _, f := range files {
-		text, err := os.ReadFile(f)
+		r, err := readResult(f)
 		if err != nil {
 			return usage(err)
 		}
-		var r vmtest.Result
-		if err := json.Unmarshal(text, &r); err != nil || r.Schema != vmtest.Schema {
-			return usage(fmt.Errorf("%s: it is no result of vnetbench run --format json (schema %q, want %q)", f, r.Schema, vmtest.Schema))
-		}
-		all = append(all, &r)
+		all = append(all, r)
 	}
 	return sidebyside.Results(s.out, files, all)
 }

@@ -104,7 +104,7 @@ func (c *Config) one(ctx context.Context, i int, r vmtest.PlannedRun) (run *vmte
 	}
 	run, err = c.Guest.Run(ctx, r.Scenario, o)
 	if run != nil {
-		complete(run, r)
+		Complete(run, r)
 	}
 	return run, err
 }
@@ -125,9 +125,9 @@ func (c *Config) capture(label string) (w *pcap.Writer, done func() error, err e
 	return w, func() error { return errors.Join(w.Close(), f.Close()) }, nil
 }
 
-// complete fills what the plan knows better than the guest, and empty lists for
+// Complete fills what the plan knows better than the guest, and empty lists for
 // missing ones, since JSON leaves none out.
-func complete(run *vmtest.Run, r vmtest.PlannedRun) {
+func Complete(run *vmtest.Run, r vmtest.PlannedRun) {
 	s := r.Scenario
 	run.Label, run.Axes = r.Label, r.Axes
 	run.Remedies = append([]string{}, s.Remedies...)
