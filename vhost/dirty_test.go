@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetbench/vnetbench/vhost"
 	"github.com/vnetbench/vnetbench/vhost/frontend"
+	"github.com/vnetbench/vnetbench/vhost/osio"
 	"github.com/vnetbench/vnetbench/vhost/wire"
 	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
@@ -41,10 +42,12 @@ func newLoggedGuest(w *world, f virtio.Features) *loggedGuest {
 	g := w.dial()
 	w.ok(g.Negotiate(f&^virtio.FeatureMTU, vhost.ProtocolOffer)) // frames of any length
 	w.ok(g.ShareMemory())
-	out := &loggedGuest{Guest: g, rx: w.start(g, 0), tx: w.start(g, 1)}
+	rx, err := g.AddRing(0, 256, 5000) // buffers begin anywhere in a page, and cross into others
+	w.ok(err)
+	w.ok(g.Start(rx, 0))
+	out := &loggedGuest{Guest: g, rx: rx, tx: w.start(g, 1)}
 	out.rx.Post()
 	r := g.Memory.Region(0)
-	var err error
 	out.log, err = frontend.NewDirtyLog(r.GPA + r.Size)
 	w.ok(err)
 	w.t.Cleanup(out.log.Close)
@@ -201,6 +204,12 @@ func TestFault156LogTooSmall(t *testing.T) {
 			g.Close()
 			g = newLoggedGuest(w, everything)
 		}
+	}
+	tiny, err := osio.Memfd("tiny log", 4096)
+	w.ok(err)
+	t.Cleanup(func() { osio.Close(tiny) })
+	if p, err := g.Ask(wire.SetLogBase, wire.LogArea{Size: 64}, tiny); err != nil || p != wire.U64(0) {
+		t.Fatalf("a log that ends before the guest's memory: %v, %v", p, err)
 	}
 	w.ports[0].deliver(frameOf(100, 1))
 	if f := w.receive(g.rx); len(f) != virtio.NetHdrLen+100 {
