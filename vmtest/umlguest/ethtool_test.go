@@ -33,7 +33,7 @@ func TestEthtool(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := startPlain(t, k, "ethtool")
+			g := startPlain(t, k, netdev.DefaultFeatures)
 			said := g.report(t)
 			st := g.srv.Stats()
 			checkCoalescing(t, said, &st, name)
@@ -42,6 +42,35 @@ func TestEthtool(t *testing.T) {
 			}
 			if said["speed"] != "25000 1" {
 				t.Errorf("speed and duplex %q, want 25000 Mbit/s, full", said["speed"])
+			}
+		})
+	}
+}
+
+// A device that also offers HASH_REPORT and RSS: the kernel sets hashes, key and
+// table when it finds the device, and puts net headers of 20 bytes before what it
+// sends.
+func TestHashes(t *testing.T) {
+	for _, name := range umlguest.Named {
+		t.Run(name, func(t *testing.T) {
+			k, err := umlguest.FindKernel(context.Background(), kernel(t, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := startPlain(t, k, netdev.DefaultFeatures|virtio.FeatureHashReport|virtio.FeatureRSS)
+			said := g.report(t)
+			st := g.srv.Stats()
+			checkCoalescing(t, said, &st, name)
+			if acked := st.Sessions[0].Acked; !acked.Has(virtio.FeatureHashReport | virtio.FeatureRSS) {
+				t.Errorf("the kernel acknowledged %v", acked)
+			}
+			var sent netdev.Stats
+			for i := range st.Pairs {
+				sent.Merge(&st.Pairs[i].TX)
+			}
+			const want = 14 + 20 + 8 + 200 // a datagram of 200 bytes
+			if sent.Bytes != sent.Packets*want || sent.Drops.Total() != 0 {
+				t.Errorf("%d packets of %d bytes in all, want %d each; %d dropped", sent.Packets, sent.Bytes, want, sent.Drops.Total())
 			}
 		})
 	}
@@ -96,20 +125,21 @@ type plainGuest struct {
 	console *bytes.Buffer
 }
 
-// startPlain compiles a program of testdata and starts a kernel with it.
-func startPlain(t *testing.T, k umlguest.Kernel, program string) *plainGuest {
+// startPlain starts a kernel with the program of testdata, behind a device that
+// offers these features.
+func startPlain(t *testing.T, k umlguest.Kernel, features virtio.Features) *plainGuest {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vnb-") // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	out, err := exec.Command("gcc", "-static", "-O2", "-x", "c", "-o", filepath.Join(dir, "init"), filepath.Join("testdata", program+".c.txt")).CombinedOutput()
+	out, err := exec.Command("gcc", "-static", "-O2", "-x", "c", "-o", filepath.Join(dir, "init"), filepath.Join("testdata", "ethtool.c.txt")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	writeArchive(t, dir)
-	g := &plainGuest{srv: serveTwoPairs(t, filepath.Join(dir, "net")), console: &bytes.Buffer{}}
+	g := &plainGuest{srv: serveTwoPairs(t, filepath.Join(dir, "net"), features), console: &bytes.Buffer{}}
 	g.cmd = exec.Command(k.Path, "mem=64M", "initrd=initrd", "con=null", "con0=null,fd:1", "quiet", "uml_dir=.", "umid=uml",
 		"virtio_uml.device=net:1", "ipv6.disable=1") // what IPv6 sends comes at times of its own
 	g.cmd.Dir, g.cmd.Stdout, g.cmd.Stderr = dir, g.console, g.console
@@ -144,11 +174,11 @@ func writeArchive(t *testing.T, dir string) {
 
 // serveTwoPairs serves a device of two pairs that throws away what it gets, until
 // the test's end.
-func serveTwoPairs(t *testing.T, socket string) *vhost.Server {
+func serveTwoPairs(t *testing.T, socket string, features virtio.Features) *vhost.Server {
 	t.Helper()
 	srv, err := vhost.Listen(vhost.Config{
 		SocketPath: socket, Ports: []vhost.Port{&sink.Port{}, &sink.Port{}},
-		Device: netdev.Config{QueuePairs: 2, SpeedMbit: 25000, Features: netdev.DefaultFeatures &^ virtio.FeatureMTU},
+		Device: netdev.Config{QueuePairs: 2, SpeedMbit: 25000, Features: features &^ virtio.FeatureMTU},
 	})
 	if err != nil {
 		t.Fatal(err)
