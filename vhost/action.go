@@ -20,8 +20,9 @@ type Token uint64
 // comment names are looked at.
 type Result struct {
 	Err  error
-	FD   int    // of MakeInflight
-	Base uint32 // of StopRing: where the device would go on, as ring.Config.Base has it
+	FD   int      // of MakeInflight and MakeUserfault
+	UVAs []uint64 // of MapRegions: where the regions lie in our own process
+	Base uint32   // of StopRing: where the device would go on, as ring.Config.Base has it
 }
 
 // RingLog is what is noted in the dirty log of a ring.
@@ -69,7 +70,7 @@ type (
 
 	// MapRegions maps the regions, each from its own descriptor, under the
 	// IDs. All are mapped or none is. The executor closes the descriptors, also
-	// when it fails. Pending: Err.
+	// when it fails. Pending: Err, UVAs.
 	MapRegions struct {
 		Token   Token
 		IDs     []RegionID
@@ -84,6 +85,18 @@ type (
 		IDs     []RegionID
 		Regions []wire.Region
 	}
+
+	// MakeUserfault makes a descriptor by which the front-end learns of pages that
+	// are missing, and brings them (userfaultfd). Pending: Err, and FD, which
+	// becomes the session's.
+	MakeUserfault struct{ Token Token }
+
+	// WatchMemory has the pages that are missing in the present memory reported
+	// there from here on. Pending: Err.
+	WatchMemory struct{ Token Token }
+
+	// EndUserfault ends that: every page is there.
+	EndUserfault struct{}
 
 	// SetTranslations makes the runs, and no others, the memory of the rings that
 	// start with Translated, and of those that run so.
@@ -261,6 +274,9 @@ func (MakeInflight) action()    {}
 func (MapInflight) action()     {}
 func (SetTranslations) action() {}
 func (AskTranslation) action()  {}
+func (MakeUserfault) action()   {}
+func (WatchMemory) action()     {}
+func (EndUserfault) action()    {}
 func (SendRARP) action()        {}
 func (SetMTU) action()          {}
 func (SetMAC) action()          {}

@@ -9,7 +9,7 @@ import (
 )
 
 // mapRegions maps all regions or none, and closes the descriptors.
-func (r *runner) mapRegions(a MapRegions) error {
+func (r *runner) mapRegions(a MapRegions) (uvas []uint64, err error) {
 	defer osio.CloseAll(a.FDs)
 	maps := make([]*osio.Mapping, 0, len(a.Regions))
 	for i, reg := range a.Regions {
@@ -18,14 +18,14 @@ func (r *runner) mapRegions(a MapRegions) error {
 			for _, m := range maps {
 				_ = m.Unmap()
 			}
-			return fmt.Errorf("%v: %w", reg, err)
+			return nil, fmt.Errorf("%v: %w", reg, err)
 		}
-		maps = append(maps, m)
+		maps, uvas = append(maps, m), append(uvas, m.Addr())
 	}
 	for i, id := range a.IDs {
 		r.maps[id] = maps[i]
 	}
-	return nil
+	return uvas, nil
 }
 
 // setMemory makes the named regions the guest memory and unmaps the others. No
@@ -173,6 +173,7 @@ func (r *runner) limitPairs(n int) {
 // release stops the workers, that of the control queue first since it pokes the
 // others, and gives everything back.
 func (r *runner) release() {
+	r.endUserfault() // or a worker might wait for a page for ever
 	for i := len(r.workers) - 1; i >= 0; i-- {
 		if w := r.workers[i]; w != nil {
 			w.stop()

@@ -37,6 +37,9 @@ var (
 	ErrReadOnly = errors.New("configuration space is read-only")
 	// ErrState says that device state is not transferred so.
 	ErrState = errors.New("device state transfer")
+	// ErrPostcopy says that a message comes at the wrong time of a post-copy
+	// migration, or that the kernel does not let this process take part in one.
+	ErrPostcopy = errors.New("post-copy migration")
 	// ErrUnsupported says that a request was not negotiated, or that nobody
 	// knows it.
 	ErrUnsupported = errors.New("request is not supported")

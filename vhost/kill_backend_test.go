@@ -17,7 +17,8 @@ import (
 )
 
 // backendVariable names the socket of a back-end that this test binary is to be,
-// instead of running tests: one that can be killed.
+// instead of running tests: one that can be killed. A word and a colon may come
+// before it.
 const backendVariable = "VNETBENCH_TEST_BACKEND"
 
 // Descriptors of such a process: its ends of the wires to and from the host.
@@ -28,11 +29,15 @@ const (
 
 // beBackend serves until it is killed.
 func beBackend(path string) int {
-	client := strings.HasPrefix(path, "client:")
-	path = strings.TrimPrefix(path, "client:")
-	p := &wirePort{}
-	srv, err := vhost.Listen(vhost.Config{SocketPath: path, Client: client, Ports: []vhost.Port{p},
-		Device: netdev.Config{QueuePairs: 1, MTU: 65535}})
+	cfg := vhost.Config{Ports: []vhost.Port{&wirePort{}}, Device: netdev.Config{QueuePairs: 1, MTU: 65535}}
+	if kind, rest, ok := strings.Cut(path, ":"); ok {
+		path, cfg.Client = rest, kind == "client"
+		if kind == "postcopy" {
+			cfg.Protocol = vhost.PostcopyOffer
+		}
+	}
+	cfg.SocketPath = path
+	srv, err := vhost.Listen(cfg)
 	if err == nil {
 		err = srv.Serve(context.Background())
 	}

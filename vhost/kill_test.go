@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -134,7 +135,7 @@ func (k *killed) kill() {
 func (k *killed) dial() *frontend.Conn {
 	k.t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		c, err := frontend.Dial(k.path)
+		c, err := frontend.Dial(k.path[strings.Index(k.path, ":")+1:])
 		if err == nil {
 			return c
 		}

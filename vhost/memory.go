@@ -10,7 +10,8 @@ import (
 // region is a mapped region of guest memory.
 type region struct {
 	wire.Region
-	id RegionID
+	id   RegionID
+	ours uint64 // its address in our own process, if the executor says so
 }
 
 // gpaOf translates an address of the front-end's process, n bytes in one
@@ -62,12 +63,20 @@ func checkRegions(rs []wire.Region) error {
 // memory; it is an error if one of them does not lie in it.
 func (s *Session) setMemTable(m wire.Message, fds []int) {
 	rs := m.Payload.(wire.MemTable).Regions
+	if s.postcopy.confirm != nil {
+		s.confirmMemory(m, rs)
+		return
+	}
 	if err := checkRegions(rs); err != nil {
 		s.close(fds)
 		s.refuse(m, err)
 		return
 	}
 	s.mapRegions(m, rs, fds, func(added []region) {
+		if s.postcopy.listens {
+			s.offerMemory(m, added)
+			return
+		}
 		s.changeMemory(m, added, true)
 	})
 }
@@ -151,6 +160,9 @@ func (s *Session) mapRegions(m wire.Message, rs []wire.Region, fds []int, then f
 		if r.Err != nil {
 			s.refuse(m, fmt.Errorf("%w: %w", ErrMemory, r.Err))
 			return
+		}
+		for i, uva := range r.UVAs {
+			added[i].ours = uva
 		}
 		then(added)
 	})

@@ -30,9 +30,11 @@ type runner struct {
 	backend int      // socket for our own requests, -1 for none
 	reason  error    // why the session ended
 
-	transfer *transfer // of device state, nil if none was begun
-	dirty    dirtyLog
-	flight   flight
+	transfer  *transfer   // of device state, nil if none was begun
+	userfault int         // for missing pages, -1 for none
+	guard     *faultGuard // while there is one
+	dirty     dirtyLog
+	flight    flight
 
 	maps  map[RegionID]*osio.Mapping
 	known atomic.Pointer[[]*osio.Mapping] // maps, for a faulting thread to read
@@ -82,7 +84,7 @@ func newRunner(ch *channel, dev *netdev.Device, cfg *Config) *runner {
 	r.shared.grace, r.shared.poll, r.shared.cpus = cfg.EnableGrace, cfg.PollTime, cfg.CPUs
 	r.shared.pairs.Store(int32(dev.Pairs()))
 	r.shared.logFD.Store(-1)
-	r.dirty.fd = -1
+	r.dirty.fd, r.userfault = -1, -1
 	return r
 }
 
@@ -246,7 +248,8 @@ func (r *runner) do(a Action) []Action {
 	case CloseFDs:
 		osio.CloseAll(a.FDs)
 	case MapRegions:
-		return r.sess.Done(a.Token, Result{Err: r.mapRegions(a)})
+		uvas, err := r.mapRegions(a)
+		return r.sess.Done(a.Token, Result{Err: err, UVAs: uvas})
 	case SetMemory:
 		r.setMemory(a)
 	case SetFeatures:
@@ -283,6 +286,13 @@ func (r *runner) do(a Action) []Action {
 // guest's, and those that change the device.
 func (r *runner) doShared(a Action) []Action {
 	switch a := a.(type) {
+	case MakeUserfault:
+		fd, err := r.makeUserfault()
+		return r.sess.Done(a.Token, Result{FD: fd, Err: err})
+	case WatchMemory:
+		return r.sess.Done(a.Token, Result{Err: r.watchMemory()})
+	case EndUserfault:
+		r.endUserfault()
 	case SetTranslations:
 		r.setTranslations(a)
 	case AskTranslation:

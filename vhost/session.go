@@ -25,9 +25,16 @@ const basicOffer = wire.ProtocolMQ | wire.ProtocolReplyAck | wire.ProtocolBacken
 	wire.ProtocolStatus
 
 // ProtocolOffer is the protocol features that a Session and Server implement.
-const ProtocolOffer = basicOffer | wire.ProtocolLogSHMFD | wire.ProtocolRARP | wire.ProtocolMTU |
-	wire.ProtocolInflightSHMFD | wire.ProtocolDeviceState |
-	wire.ProtocolVringBaseInflight | wire.ProtocolVringBaseSkipDrain
+//
+// PostcopyOffer is ProtocolOffer for post-copy migration, where the kernel lets
+// this process use userfaultfd. It excludes memory slots, in which a front-end
+// would have to be told addresses in another way.
+const (
+	ProtocolOffer = basicOffer | wire.ProtocolLogSHMFD | wire.ProtocolRARP | wire.ProtocolMTU |
+		wire.ProtocolInflightSHMFD | wire.ProtocolDeviceState |
+		wire.ProtocolVringBaseInflight | wire.ProtocolVringBaseSkipDrain
+	PostcopyOffer = ProtocolOffer&^wire.ProtocolConfigureMemSlots | wire.ProtocolPagefault
+)
 
 // InbandOffer is for a composer that takes kicks as messages (KickRing) and makes
 // calls as messages on the socket of SetBackendFD, and does none of the actions
@@ -97,6 +104,7 @@ type Session struct {
 	logging  bool          // LOG_ALL is acknowledged
 	logged   bool          // there is a dirty log
 	inflight inflight
+	postcopy postcopy
 	loading  bool // the last transfer of state was one to us
 	loaded   bool // the state is that of another device
 
@@ -288,6 +296,10 @@ var handlers = map[wire.Request]func(*Session, wire.Message, []int){
 
 	wire.IOTLBMsg: (*Session).iotlbMsg,
 
+	wire.PostcopyAdvise: (*Session).postcopyAdvise,
+	wire.PostcopyListen: (*Session).postcopyListen,
+	wire.PostcopyEnd:    (*Session).postcopyEnd,
+
 	wire.GetVringBaseSkipDrain: (*Session).getVringBase,
 }
 
@@ -318,6 +330,10 @@ var needs = map[wire.Request]wire.ProtocolFeatures{
 	wire.SetInflightFD: wire.ProtocolInflightSHMFD,
 
 	wire.IOTLBMsg: wire.ProtocolBackendReq,
+
+	wire.PostcopyAdvise: wire.ProtocolPagefault,
+	wire.PostcopyListen: wire.ProtocolPagefault,
+	wire.PostcopyEnd:    wire.ProtocolPagefault,
 
 	wire.GetVringBaseSkipDrain: wire.ProtocolVringBaseSkipDrain | wire.ProtocolInflightSHMFD,
 }

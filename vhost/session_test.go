@@ -65,11 +65,17 @@ func play(t *testing.T, script string) string {
 	switch {
 	case strings.HasPrefix(script, "# in-band:"):
 		offer = vhost.InbandOffer
+	case strings.HasPrefix(script, "# post-copy:"):
+		offer = vhost.PostcopyOffer
 	case strings.HasPrefix(script, "# basic:"):
 		offer = vhost.InbandOffer &^ wire.ProtocolInband
 	}
+	features := transcriptFeatures
+	if strings.HasPrefix(script, "# translated:") {
+		features |= virtio.FeatureAccessPlatform
+	}
 	p := &player{t: t, s: vhost.NewSession(vhost.SessionConfig{
-		QueuePairs: 2, Features: transcriptFeatures, Protocol: offer,
+		QueuePairs: 2, Features: features, Protocol: offer,
 		ConfigSpace: func() []byte { return []byte{0x52, 0x54, 0, 0x12, 0x34, 0x56, 1, 0, 2, 0, 0xdc, 5} },
 	})}
 	for line := range strings.Lines(script) {
@@ -99,6 +105,9 @@ func (p *player) perform(actions []vhost.Action) {
 			continue
 		}
 		r := vhost.Result{Base: 7, FD: 99}
+		if a, ok := a.(vhost.MapRegions); ok {
+			r.UVAs = []uint64{0x1234000, 0x5678000}[:len(a.IDs)]
+		}
 		if p.fail != "" {
 			r.Err, p.fail = errors.New(p.fail), ""
 		}
@@ -148,6 +157,16 @@ func describe(a vhost.Action) (string, vhost.Token) {
 		return fmt.Sprintf("ring %d: %v descriptor %d", a.Ring, a.Kind, a.FD), a.Token
 	case vhost.SetBackendFD:
 		return fmt.Sprintf("back-end socket %d", a.FD), a.Token
+	case vhost.MakeUserfault:
+		return "make a descriptor for missing pages", a.Token
+	case vhost.WatchMemory:
+		return "watch memory", a.Token
+	case vhost.EndUserfault:
+		return "end the watch", 0
+	case vhost.SetTranslations:
+		return fmt.Sprintf("translations %+v", a.List), 0
+	case vhost.AskTranslation:
+		return fmt.Sprintf("ask for the translation of %#x, permission %d", a.IOVA, a.Perm), 0
 	case vhost.MapLog:
 		return fmt.Sprintf("log from %d: %#x bytes at %#x", a.FD, a.Size, a.Offset), a.Token
 	case vhost.LogRing:
@@ -250,6 +269,11 @@ func payloadOf(r wire.Request, n []uint64, noFD bool) wire.Payload {
 		return wire.LogArea{Size: n[0], Offset: n[1]}
 	case wire.GetInflightFD, wire.SetInflightFD:
 		return inflightOf(n)
+	case wire.IOTLBMsg:
+		if len(n) == 0 {
+			break
+		}
+		return wire.IOTLB{IOVA: n[0], Size: n[1], UVA: n[2], Perm: 3, Type: uint8(n[3])}
 	case wire.SetDeviceStateFD:
 		return wire.StateTransfer{Direction: uint32(n[0]), Phase: uint32(n[1])}
 	case wire.SetConfig:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vnetbench/vnetbench/vhost/wire"
 	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/ring"
 )
 
 // maxTranslations bounds the translations that a session keeps. A front-end that
@@ -101,12 +102,22 @@ func (s *Session) stopUncovered(i int, then func()) {
 		if !r.running || !s.translates() {
 			continue
 		}
-		if _, err := s.place(r); err != nil {
+		if !s.inView(r) {
 			s.stopRing(i, func() { s.stopUncovered(i+1, then) })
 			return
 		}
 	}
 	then()
+}
+
+// inView reports whether all parts of a ring have translations.
+func (s *Session) inView(r *ringState) bool {
+	cfg := ring.Config{Size: r.size, Features: s.acked}
+	need := cfg.BytesNeeded()
+	_, desc := s.covers(r.addr.Desc, need.Desc)
+	_, avail := s.covers(r.addr.Avail, need.Avail)
+	_, used := s.covers(r.addr.Used, need.Used)
+	return desc && avail && used
 }
 
 // resolve makes the view: the translations as parts of regions, those that

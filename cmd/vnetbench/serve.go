@@ -93,7 +93,9 @@ func (c *serveCmd) openOne(s *streams, log *slog.Logger, i int, p place) (*serve
 	if err != nil {
 		return nil, err
 	}
-	c.configure(&cfg, p)
+	if err := c.configure(&cfg, p); err != nil {
+		return nil, err
+	}
 	net := c.Net[min(i, len(c.Net)-1)]
 	ports, closePorts, err := c.ports(net, cfg.Logger, cfg.Device.MAC)
 	if err != nil {

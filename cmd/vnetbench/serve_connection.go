@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/vnetbench/vnetbench/vhost"
+	"github.com/vnetbench/vnetbench/vhost/osio"
 	"github.com/vnetbench/vnetbench/virtio"
 )
 
@@ -22,6 +23,7 @@ type connection struct {
 	QueueNum          string   `enum:"auto,pairs,rings" default:"auto" help:"What GET_QUEUE_NUM counts: pairs (QEMU, DPDK), rings (crosvm, cloud-hypervisor), or auto: rings for who acknowledges CONFIG."`
 	LiteralBase       bool     `help:"Start split rings at the index that the front-end says, not at the used index in memory."`
 	IOMMU             bool     `name:"iommu" help:"Offer ACCESS_PLATFORM: for a guest behind a virtual IOMMU, whose front-end translates addresses. Without live migration."`
+	Postcopy          bool     `help:"Take part in post-copy migration, in which a guest runs before its memory has come. Needs userfaultfd; without memory slots."`
 	PrintCapabilities bool     `help:"Print the capabilities of this back-end as JSON and exit."`
 	PrintDescriptor   bool     `help:"Print the description for /usr/share/qemu/vhost-user, which libvirt reads, and exit."`
 }
@@ -63,7 +65,7 @@ func (c *connection) places() ([]place, error) {
 }
 
 // configure puts the flags into a server's configuration.
-func (c *connection) configure(cfg *vhost.Config, p place) {
+func (c *connection) configure(cfg *vhost.Config, p place) error {
 	cfg.SocketPath, cfg.FD, cfg.Client, cfg.Once = p.path, p.fd, c.Client, c.Once
 	cfg.LiteralBase = c.LiteralBase
 	if c.IOMMU {
@@ -75,6 +77,16 @@ func (c *connection) configure(cfg *vhost.Config, p place) {
 	case "rings":
 		cfg.QueueNum = vhost.QueueNumRings
 	}
+	if !c.Postcopy {
+		return nil
+	}
+	cfg.Protocol = vhost.PostcopyOffer
+	fd, err := osio.Userfault()
+	if err != nil {
+		return fmt.Errorf("--postcopy: the kernel gives this process no userfaultfd: run as root, or set vm.unprivileged_userfaultfd to 1: %w", err)
+	}
+	osio.Close(fd)
+	return nil
 }
 
 // print prints what was asked for instead of serving, and reports whether

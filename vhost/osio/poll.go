@@ -13,6 +13,7 @@ import (
 const (
 	Readable int16 = unix.POLLIN
 	Writable int16 = unix.POLLOUT
+	Hangup   int16 = unix.POLLRDHUP // of a socket's other end
 	Broken   int16 = unix.POLLHUP | unix.POLLERR | unix.POLLNVAL
 )
 

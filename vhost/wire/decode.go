@@ -69,7 +69,11 @@ func decode(b []byte, form func(Message) kind) (Message, error) {
 	if uint64(len(body)) != uint64(h.Size) {
 		return m, fmt.Errorf("%v: %w: payload of %d bytes, header says %d", m.Request, ErrShort, len(body), h.Size)
 	}
-	p, err := decodePayload(form(m), body)
+	k := form(m)
+	if m.Request == SetMemTable && m.IsReply() && len(body) > 8 {
+		k = memTable // the regions' addresses in the back-end, for post-copy
+	}
+	p, err := decodePayload(k, body)
 	if err != nil {
 		return m, fmt.Errorf("%v: %w", m.Request, err)
 	}
@@ -188,7 +192,7 @@ func decodeMemRegion(b []byte) (Payload, error) {
 
 // decodeLogAnswer reads the answer to SET_LOG_BASE, on whose form back-ends
 // differ: nothing (DPDK), a number (libvhost-user, and Session here), or the
-// request's own payload.
+// request's own payload. That to POSTCOPY_ADVISE has no bytes.
 func decodeLogAnswer(b []byte) (Payload, error) {
 	switch len(b) {
 	case 0:

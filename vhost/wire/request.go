@@ -103,7 +103,7 @@ var specs = [...]spec{
 	SetConfig:             {"SET_CONFIG", config, none, noFDs},
 	CreateCryptoSession:   {"CREATE_CRYPTO_SESSION", raw, none, noFDs},
 	CloseCryptoSession:    {"CLOSE_CRYPTO_SESSION", raw, none, noFDs},
-	PostcopyAdvise:        {"POSTCOPY_ADVISE", empty, number, noFDs},
+	PostcopyAdvise:        {"POSTCOPY_ADVISE", empty, logAnswer, noFDs},
 	PostcopyListen:        {"POSTCOPY_LISTEN", empty, none, noFDs},
 	PostcopyEnd:           {"POSTCOPY_END", empty, number, noFDs},
 	GetInflightFD:         {"GET_INFLIGHT_FD", inflight, inflight, noFDs},

@@ -82,6 +82,28 @@ func TestMigration(t *testing.T) {
 	m.finish()
 }
 
+// TestPostcopyMigration is TestMigration with the guest running at the other
+// back-end before its memory has come there.
+func TestPostcopyMigration(t *testing.T) {
+	needMove(t)
+	m := newMove(t, "--postcopy")
+	m.postcopy = true
+	m.boot()
+	m.connect()
+	m.flow(300 * time.Millisecond)
+	for range 2 {
+		m.migrate()
+		m.flow(300 * time.Millisecond)
+	}
+	m.finish()
+	for i := range m.backends { // both have been the destination
+		m.endBackend(i)
+		if said := m.said[i].String(); !strings.Contains(said, "memory comes page by page") {
+			t.Errorf("back-end %d took no part in it:\n%s", i, said)
+		}
+	}
+}
+
 // TestBackendKilledUnderQEMU kills the back-end under a guest's TCP, three times or
 // as often as VNETBENCH_KILLS says, and starts it again: QEMU connects anew
 // (reconnect=1), the connection goes on, and every byte is right. Then QEMU itself
@@ -133,7 +155,9 @@ type move struct {
 	config   machineConfig // of every machine, without what differs
 	image    *image
 	listen   net.Listener
-	binary   string // vnetbench
+	binary   string   // vnetbench
+	flags    []string // of serve
+	postcopy bool     // the guest moves before its memory does
 	backends [2]*exec.Cmd
 	said     [2]*strings.Builder
 	jobs     chan func() error // for the thread in the namespace
@@ -151,9 +175,9 @@ type move struct {
 	heard  chan error
 }
 
-func newMove(t *testing.T) *move {
+func newMove(t *testing.T, flags ...string) *move {
 	t.Helper()
-	m := &move{t: t, fed: make(chan int64, 1), heard: make(chan error, 1)}
+	m := &move{t: t, flags: flags, fed: make(chan int64, 1), heard: make(chan error, 1)}
 	var err error
 	m.dir, err = os.MkdirTemp("", "vnbmv")
 	m.ok(err)
@@ -264,7 +288,8 @@ func (m *move) socket(i int) string { return filepath.Join(m.dir, m.tap(i)+".soc
 
 // serve starts back-end i in the namespace, and waits for its socket.
 func (m *move) serve(i int) error {
-	cmd := exec.Command(m.binary, "serve", "--socket-path", m.socket(i), "--net", "tap:"+m.tap(i), "--stats", "0")
+	args := append([]string{"serve", "--socket-path", m.socket(i), "--net", "tap:" + m.tap(i), "--stats", "0"}, m.flags...)
+	cmd := exec.Command(m.binary, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	m.backends[i], m.said[i] = cmd, new(strings.Builder)
 	cmd.Stdout, cmd.Stderr = m.said[i], m.said[i]
@@ -286,6 +311,7 @@ func (m *move) endBackend(i int) {
 	if cmd == nil || cmd.Process == nil {
 		return
 	}
+	m.backends[i] = nil
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		m.t.Errorf("back-end %d: %v", i, err)
@@ -440,7 +466,14 @@ func (m *move) migrate() {
 	uri := "unix:" + filepath.Join(m.dir, "migration.sock")
 	vm, q := m.start(to, uri)
 	m.ok(m.monitor.do("migrate-set-parameters", map[string]any{"max-bandwidth": int64(4 << 30), "downtime-limit": 500}, nil))
+	if m.postcopy {
+		on := map[string]any{"capabilities": []map[string]any{{"capability": "postcopy-ram", "state": true}}}
+		m.ok(errors.Join(m.monitor.do("migrate-set-capabilities", on, nil), q.do("migrate-set-capabilities", on, nil)))
+	}
 	m.ok(m.monitor.do("migrate", map[string]any{"uri": uri}, nil))
+	if m.postcopy {
+		m.ok(m.monitor.do("migrate-start-postcopy", nil, nil))
+	}
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		var status struct {
 			Status    string
