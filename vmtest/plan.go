@@ -96,7 +96,10 @@ var axisKeys = []string{"kernel", "release", "remedies", "queue_pairs", "write",
 	"host", "think", "flows", "ring_size", "qdisc", "cc", "tso", "gso", "seed", "link.rate", "link.delay"}
 
 // Setting is one KEY=VALUE of the command line.
-type Setting struct{ Key, Value string }
+type Setting struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
 
 // ParseSetting splits KEY=VALUE.
 func ParseSetting(arg string) (Setting, error) {
@@ -423,6 +426,7 @@ func unique(in []string) []string {
 type PlannedRun struct {
 	Label    string            // distinguishes the run within the plan, fit for a file name
 	Axes     map[string]string // the plan's axes and this run's values on them
+	Settings []Setting         // what its case sets over the plan's base, before the axes
 	Scenario Scenario
 }
 
@@ -435,6 +439,7 @@ func (p *Plan) Runs() ([]PlannedRun, error) {
 		if err != nil {
 			return nil, err
 		}
+		first := len(out)
 		label := v.Kernel
 		if v.Case != "" {
 			label = v.Case + "-" + label
@@ -452,6 +457,9 @@ func (p *Plan) Runs() ([]PlannedRun, error) {
 		if err := p.expand(&out, s, label, point, p.Axes); err != nil {
 			return nil, err
 		}
+		for i := first; i < len(out); i++ {
+			out[i].Settings = p.open(v.Settings)
+		}
 	}
 	return out, nil
 }
@@ -460,15 +468,23 @@ func (p *Plan) Runs() ([]PlannedRun, error) {
 func (p *Plan) variant(v Variant) (Scenario, error) {
 	s := p.Base.Clone()
 	s.Kernel, s.Release, s.Remedies = v.Kernel, v.Release, append([]string{}, v.Remedies...)
-	for _, st := range v.Settings {
-		if p.fixed[st.Key] {
-			continue
-		}
+	for _, st := range p.open(v.Settings) {
 		if err := s.Set(st.Key, st.Value); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
+}
+
+// open are the settings of keys that the command line left open.
+func (p *Plan) open(settings []Setting) []Setting {
+	out := []Setting{}
+	for _, st := range settings {
+		if !p.fixed[st.Key] {
+			out = append(out, st)
+		}
+	}
+	return out
 }
 
 func (p *Plan) expand(out *[]PlannedRun, s Scenario, label string, point map[string]string, axes []Axis) error {
@@ -479,7 +495,7 @@ func (p *Plan) expand(out *[]PlannedRun, s Scenario, label string, point map[str
 		if err := s.Validate(); err != nil {
 			return err
 		}
-		*out = append(*out, PlannedRun{fileSafe(label), cloneMap(point), s})
+		*out = append(*out, PlannedRun{Label: fileSafe(label), Axes: cloneMap(point), Scenario: s})
 		return nil
 	}
 	for _, v := range axes[0].Values {

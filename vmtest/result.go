@@ -38,7 +38,8 @@ type Environment struct {
 // Run is the outcome of one Scenario.
 type Run struct {
 	Label         string             `json:"label"`
-	Axes          map[string]string  `json:"axes"` // the plan's axes and this run's values on them
+	Axes          map[string]string  `json:"axes"`     // the plan's axes and this run's values on them
+	Settings      []Setting          `json:"settings"` // what its case sets over the scenario, before the axes
 	Kernel        string             `json:"kernel"`
 	KernelVersion string             `json:"kernel_version"` // as the guest says it; a model's is the release it models
 	Release       string             `json:"release"`
@@ -111,7 +112,8 @@ type Queue struct {
 	FrameBytes      int64            `json:"frame_bytes"`
 	Segments        int64            `json:"segments"`
 	GSOMeanBytes    float64          `json:"gso_mean_bytes"`
-	GSOHist         map[string]int64 `json:"gso_hist"` // data-carrying packets by payload; the key is the bucket's lower bound, the next power of two ends it
+	SmallExcess     int64            `json:"small_packet_excess"` // data-carrying packets beyond those that could have carried the bytes; 0 but for transmit queues
+	GSOHist         map[string]int64 `json:"gso_hist"`            // data-carrying packets by payload; the key is the bucket's lower bound, the next power of two ends it
 	PacketsPerKick  map[string]int64 `json:"packets_per_kick_hist"`
 	PacketsPerCall  map[string]int64 `json:"packets_per_call_hist"`
 	Kicks           int64            `json:"kicks"`
@@ -130,20 +132,21 @@ type Queue struct {
 
 // Flow is one TCP connection's account.
 type Flow struct {
-	Flow       int        `json:"flow"`
-	Queue      int        `json:"queue"` // transmit queue of its last packet
-	GoodputBps float64    `json:"goodput_bps"`
-	Bytes      int64      `json:"bytes"` // payload the receiver got in order
-	Cwnd       int64      `json:"cwnd"`  // the most frequent value in the measured time, in segments
-	CwndLast   int64      `json:"cwnd_last"`
-	RTTus      float64    `json:"rtt_us"` // smoothed, at the end
-	Retrans    int64      `json:"retrans"`
-	SentBytes  *int64     `json:"sent_bytes"` // payload the sender's program wrote in all, warm-up included; null if not known
-	RecvBytes  *int64     `json:"recv_bytes"` // payload the receiver's program read in all
-	PacingBps  *float64   `json:"pacing_bps"`
-	DoneNs     *int64     `json:"done_ns"` // from the flow's start until all its bytes had arrived; null if they did not, or it has no end
-	Latency    *Latency   `json:"latency"` // of its requests or messages; null for a stream
-	Model      *PathModel `json:"model"`   // null unless congestion control has one, and the guest tells it
+	Flow       int              `json:"flow"`
+	Queue      int              `json:"queue"` // transmit queue of its last packet
+	GoodputBps float64          `json:"goodput_bps"`
+	Bytes      int64            `json:"bytes"` // payload the receiver got in order
+	Cwnd       int64            `json:"cwnd"`  // the most frequent value in the measured time, in segments
+	CwndLast   int64            `json:"cwnd_last"`
+	RTTus      float64          `json:"rtt_us"` // smoothed, at the end
+	Retrans    int64            `json:"retrans"`
+	SentBytes  *int64           `json:"sent_bytes"` // payload the sender's program wrote in all, warm-up included; null if not known
+	RecvBytes  *int64           `json:"recv_bytes"` // payload the receiver's program read in all
+	PacingBps  *float64         `json:"pacing_bps"`
+	DoneNs     *int64           `json:"done_ns"` // from the flow's start until all its bytes had arrived; null if they did not, or it has no end
+	Cuts       map[string]int64 `json:"cuts"`    // packets by the rule that gave them their length; null for a guest that does not tell
+	Latency    *Latency         `json:"latency"` // of its requests or messages; null for a stream
+	Model      *PathModel       `json:"model"`   // null unless congestion control has one, and the guest tells it
 }
 
 // Latency is how long a flow's requests took, from the first write to the

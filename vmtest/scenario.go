@@ -309,3 +309,20 @@ func orElse[T comparable](v, fallback T) T {
 	}
 	return v
 }
+
+// LargestPacket is the payload of the largest packet that the device can be
+// given, in whole segments: gso_max_size less what the kernel leaves for headers
+// (net/core/sock.c sk_setup_caps, v6.12), and no more than gso_max_segs; one segment
+// without TSO.
+func (s *Scenario) LargestPacket() int64 {
+	mss := int64(s.EffectiveMSS())
+	if !s.TSO {
+		return mss
+	}
+	header := int64(s.MaxHeader)
+	if header == 0 {
+		header = 320
+	}
+	limit := min(int64(s.GSOMaxSize), int64(s.NIC.TSOMaxSize)) - 1 - header
+	return max(1, min(limit/mss, int64(s.GSOMaxSegs))) * mss
+}

@@ -20,6 +20,7 @@ type cli struct {
 	Sweep   sweepCmd   `cmd:"" help:"Run a matrix of scenarios, side by side; resumable, and in shards."`
 	Merge   mergeCmd   `cmd:"" help:"Join the shards of a sweep."`
 	Plot    plotCmd    `cmd:"" help:"Draw a result, or a sweep."`
+	Explain explainCmd `cmd:"" help:"Say what a result means, and what would change it."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

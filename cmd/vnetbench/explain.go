@@ -1,74 +1,102 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
-	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/grid"
-	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/report"
-	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/runner"
-	"github.com/vnetbench/vnetbench/guest/vcpu"
+	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/explain"
+	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/progress"
 	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/simguest"
 )
 
-// explain prints what the figures of simulated runs rest on: the costs, and the
-// kernels' switches. A real guest has no switches.
-func explain(w io.Writer, res *vmtest.Result, cfg *runner.Config) error {
-	if len(res.Costs) == 0 {
-		return explainReal(w, res)
-	}
-	fmt.Fprintln(w, "\nCosts of the model:")
-	if err := report.Costs(w, res.Costs, len(res.Runs)); err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "\nSwitches of the kernels' TCP and driver (list --switches has their values):")
-	return explainKernels(w, cfg.Runs)
+// explainCmd says what a result's counters mean, and what would change them.
+type explainCmd struct {
+	Result string `arg:"" help:"A result: a file that run --format json wrote."`
+	Label  string `placeholder:"LABEL" help:"Only the run of that label."`
+	WhatIf bool   `name:"what-if" default:"true" negatable:"" help:"Try remedies and policies in the simulator."`
 }
 
-// explainReal prints the two costs that counts of a real guest are multiplied
-// with.
-func explainReal(w io.Writer, res *vmtest.Result) error {
-	table, err := vcpu.TableByName(res.Scenario.GuestCPU)
+// Run is the command.
+func (c *explainCmd) Run(s *streams) error {
+	res, err := readResult(c.Result)
 	if err != nil {
-		return err
+		return usage(err)
 	}
-	costs := costsOf(table)
-	fmt.Fprintln(w, "\nCosts by which the kicks and calls of the real guest were multiplied:")
-	return report.Costs(w, []vmtest.Cost{costs[vcpu.OpKick], costs[vcpu.OpIRQ]}, 0)
-}
-
-// explainKernels prints the first kernel's switches in full, and what each other
-// kernel, or kernel with remedies, has differently.
-func explainKernels(w io.Writer, runs []vmtest.PlannedRun) error {
-	var first *kernel
-	seen := map[string]bool{}
-	for _, r := range runs {
-		name := kernelName(r.Scenario)
-		if seen[name] {
+	runs, err := c.choose(res)
+	if err != nil {
+		return usage(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	line := progress.New(s.err)
+	for n, i := range runs {
+		if n > 0 {
+			fmt.Fprintln(s.out)
+		}
+		if err := explain.Run(s.out, res, i); err != nil {
+			return usage(fmt.Errorf("%s: %w", c.Result, err))
+		}
+		if !c.WhatIf {
 			continue
 		}
-		seen[name] = true
-		k, sysctls, err := kernelOf(r.Scenario)
+		err := c.whatIf(ctx, s.out, res, i, line)
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
 		if err != nil {
-			return err
-		}
-		text := strings.Join(append(k.unlike(first), sysctls...), " ")
-		if first == nil {
-			first = k
-		} else {
-			text = "unlike the first: " + text
-		}
-		if _, err := io.WriteString(w, grid.Wrap(text, report.Width, name+": ", "  ")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func kernelName(s vmtest.Scenario) string {
-	if len(s.Remedies) == 0 {
-		return s.Kernel
+func (c *explainCmd) choose(res *vmtest.Result) ([]int, error) {
+	var out []int
+	var labels []string
+	for i := range res.Runs {
+		labels = append(labels, res.Runs[i].Label)
+		if c.Label == "" || c.Label == res.Runs[i].Label {
+			out = append(out, i)
+		}
 	}
-	return s.Kernel + " with " + strings.Join(s.Remedies, " and ")
+	if len(out) == 0 {
+		return nil, fmt.Errorf("--label: %s has no run %q; it has %s", c.Result, c.Label, strings.Join(labels, ", "))
+	}
+	return out, nil
+}
+
+// whatIf tries changes of a run in the simulator.
+func (c *explainCmd) whatIf(ctx context.Context, w io.Writer, res *vmtest.Result, i int, line *progress.Line) error {
+	defer line.Clear()
+	s, err := res.ScenarioOf(i)
+	if err != nil {
+		return err
+	}
+	if res.Guest == "qemu" {
+		s.Duration, s.WarmUp = vmtest.Default().Duration, vmtest.Default().WarmUp
+	}
+	changes := explain.Changes(&s)
+	newGuest := func() vmtest.Guest { return simguest.New(simguest.Config{}) }
+	base, err := explain.Try(ctx, s, changes, newGuest, func(n, of int) { line.Show("%s: change %d of %d", res.Runs[i].Label, n, of) })
+	line.Clear()
+	switch {
+	case errors.Is(err, explain.ErrNoModel):
+		fmt.Fprintf(w, "  What would change it is not known: %v.\n", err)
+		return nil
+	case err != nil:
+		return err
+	}
+	fmt.Fprintln(w, "  What would change it, by the simulator:")
+	if res.Guest != "sim" {
+		fmt.Fprintf(w, "  (the guest was real: it had %.0f bytes in the mean and %.1f kicks per MB where the simulator has those of \"none\")\n",
+			res.Runs[i].Totals.GSOMeanBytes, res.Runs[i].Totals.KicksPerMB)
+	}
+	return explain.Table(w, base, changes)
 }

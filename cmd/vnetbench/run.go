@@ -170,5 +170,5 @@ func (c *runCmd) print(w io.Writer, res *vmtest.Result, cfg *runner.Config) erro
 	if !c.Explain {
 		return nil
 	}
-	return explain(w, res, cfg)
+	return explainRuns(w, res, cfg)
 }

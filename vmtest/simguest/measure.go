@@ -100,10 +100,22 @@ func (w *world) flows(r *vmtest.Run, from, to snapshot) {
 			f.PacingBps = &rate
 		}
 		f.Model = pathModel(info)
+		f.Cuts = cuts(&info.Counters, &from.guest.flows[i].info.Counters)
 		f.Latency, f.DoneNs = k.ask.latency(k), k.doneNs()
 		r.Totals.GoodputBps += f.GoodputBps
 		r.Flows = append(r.Flows, f)
 	}
+}
+
+// cuts are the packets of a flow by the rule that bounded them.
+func cuts(to, from *tcp.Counters) map[string]int64 {
+	out := map[string]int64{}
+	for rule := range tcp.NumRules {
+		if n := to.Cuts[rule] - from.Cuts[rule]; n > 0 {
+			out[rule.String()] = int64(n)
+		}
+	}
+	return out
 }
 
 // pathModel is BBR's view of the path; nil for algorithms without one.
@@ -130,10 +142,8 @@ func (w *world) guestCounters(from, to snapshot) map[string]float64 {
 		out["tso_deferred"] += float64(a.Deferred - b.Deferred)
 		out["RetransSegs"] += float64(a.RetransSegs - b.RetransSegs)
 		out["TCPTimeouts"] += float64(a.Timeouts - b.Timeouts)
-		for rule := range tcp.NumRules {
-			if n := a.Cuts[rule] - b.Cuts[rule]; n > 0 {
-				out["cut_"+rule.String()] += float64(n)
-			}
+		for rule, n := range cuts(a, b) {
+			out["cut_"+rule] += float64(n)
 		}
 	}
 	usage := to.guest.usage.Sub(from.guest.usage)

@@ -24,6 +24,10 @@ var ruleText = map[string]string{
 	tcp.RuleProbe.String():    "a probe",
 }
 
+// RuleText says in words what bounds a packet by the rule of that name; empty for
+// a name that is no rule.
+func RuleText(rule string) string { return ruleText[rule] }
+
 // why says which decision of the model would have to differ.
 func (r *Report) why(d *Diff) string {
 	switch d.Kind {

@@ -129,7 +129,7 @@ func (c *Config) capture(label string) (w *pcap.Writer, done func() error, err e
 // missing ones, since JSON leaves none out.
 func Complete(run *vmtest.Run, r vmtest.PlannedRun) {
 	s := r.Scenario
-	run.Label, run.Axes = r.Label, r.Axes
+	run.Label, run.Axes, run.Settings = r.Label, r.Axes, orEmpty(r.Settings)
 	run.Remedies = append([]string{}, s.Remedies...)
 	run.Policy, run.QueuePairs, run.Write = s.Policy, s.QueuePairs, int64(s.Write)
 	if run.Kernel == "" {
@@ -149,8 +149,10 @@ func Complete(run *vmtest.Run, r vmtest.PlannedRun) {
 	run.Warnings = orEmpty(run.Warnings)
 	run.GuestCounters = orEmptyMap(run.GuestCounters)
 	run.CostOffset = orEmptyMap(run.CostOffset)
+	most := s.LargestPacket()
 	for i := range run.Queues {
 		completeQueue(&run.Queues[i])
+		run.Queues[i].CountExcess(most)
 	}
 }
 
