@@ -62,7 +62,14 @@ func needMove(t *testing.T) {
 // port of the bridge, which is looked at.
 func TestMigration(t *testing.T) {
 	needMove(t)
+	for _, packed := range []string{"off", "on"} {
+		t.Run("packed="+packed, func(t *testing.T) { testMigration(t, packed) })
+	}
+}
+
+func testMigration(t *testing.T, packed string) {
 	m := newMove(t)
+	m.config.nic.more += ",packed=" + packed
 	m.boot()
 	m.connect()
 	m.flow(time.Second)
