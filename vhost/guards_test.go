@@ -81,7 +81,7 @@ var guards = []guard{
 		old: "		i = uint(meta >> 48)\n		if i >= uint(len(d.desc)) {\n			return ErrNext\n		}\n",
 		new: "		i = uint(meta >> 48)\n"},
 	{row: 109, file: "virtio/netdev/gso.go", pkg: "virtio/netdev", few: true,
-		old: "	case v.hdr.GSOSize == 0 || in.Layer", new: "	case in.Layer"},
+		old: "	case v.hdr.GSOSize < minGSOSize || in.Layer", new: "	case in.Layer"},
 	{row: 112, file: "virtio/netdev/deliver.go", pkg: "virtio/netdev",
 		old: "	h.NumBuffers = 1\n", new: "	h.NumBuffers = 0\n"},
 	{row: 136, file: "virtio/netdev/device.go", pkg: "virtio/netdev",

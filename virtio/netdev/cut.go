@@ -130,11 +130,19 @@ func (c *cutTX) make() bool {
 	return c.n > 0
 }
 
+// maxPieces is the most packets that one Poll makes of frames that are cut: a
+// guest can have one frame become thousands, and other queues wait meanwhile.
+const maxPieces = 256
+
 // sendPieces sends what is left of the frame that is being cut, and reports
-// whether all of it went.
+// whether all of it went. If not, nothing else is taken before the rest has gone.
 func (t *TX) sendPieces(now vtime.Time) bool {
 	x := &t.cut
-	for t.port != nil && x.make() {
+	for n := 0; t.port != nil && x.make(); n++ {
+		if n == maxPieces {
+			t.more = true
+			return false
+		}
 		x.hdr = virtio.NetHdr{}
 		done, r := t.port.Send(now, &x.hdr, x.iov[:], noToken)
 		if r == Full {

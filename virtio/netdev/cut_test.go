@@ -162,6 +162,31 @@ func TestCutPortFull(t *testing.T) {
 	}
 }
 
+// TestCutManyPieces: one frame that becomes thousands does not keep other queues
+// waiting; what is behind it comes behind it.
+func TestCutManyPieces(t *testing.T) {
+	p := &plainWire{}
+	w := newWorld(t, setup{noTX: true})
+	w.dev.Pair(0).SetPort(p)
+	w.dev.Pair(0).AttachTX(w.now, w.device(w.tx[0]))
+	h, f := gso(fromGuest(0, 20000), 8)
+	w.send(0, h, f)
+	w.send(0, virtio.NetHdr{}, build(fromGuest(1, 10)))
+	tx := w.dev.Pair(0).TX
+	for last := 0; len(p.frames) < 2501; last = len(p.frames) {
+		if tx.Next(w.now) != w.now || !tx.Rearm() {
+			t.Fatalf("the queue rests after %d frames", len(p.frames))
+		}
+		w.pollTX(0, netdev.Budget{})
+		if n := len(p.frames) - last; n > 257 || n == 0 {
+			t.Fatalf("%d frames in one poll", n)
+		}
+	}
+	if !bytes.Equal(payloadOf(p.frames[:2500]...), payloadOf(f)) || w.reap(w.tx[0]) != 2 {
+		t.Error("the frames are out of order or damaged")
+	}
+}
+
 // TestCutStopped: a queue that stops in the middle gives the chain back, and
 // starts anew without the rest.
 func TestCutStopped(t *testing.T) {

@@ -37,7 +37,7 @@ const (
 	DropOffload
 	// DropBadCSum: the checksum field lies outside the frame.
 	DropBadCSum
-	// DropBadGSO: GSO without NEEDS_CSUM, with gso_size 0, of an unknown type,
+	// DropBadGSO: GSO without NEEDS_CSUM, with gso_size below 8, of an unknown type,
 	// or on a frame that is not of that type.
 	DropBadGSO
 	// DropDisabled: TX of a ring that is started but disabled.

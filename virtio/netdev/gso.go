@@ -45,17 +45,22 @@ func gsoKindOf(t uint8) *gsoKind {
 	return k
 }
 
+// minGSOSize is the least gso_size in bytes. Linux cuts by no less (TCP_MIN_GSO_SIZE,
+// v6.12), and no TCP has so small a segment; less would make tens of thousands of
+// packets out of one.
+const minGSOSize = 8
+
 // gsoFits reports whether the frame is what its GSO type says, unfragmented and
 // of the right protocol, and can be cut by its gso_size.
 func (v *frameView) gsoFits(k *gsoKind) bool {
 	in := &v.info
 	switch {
-	case v.hdr.GSOSize == 0 || in.Layer != frame.LayerL4 || in.Fragment || in.Proto != k.proto:
+	case v.hdr.GSOSize < minGSOSize || in.Layer != frame.LayerL4 || in.Fragment || in.Proto != k.proto:
 		return false
 	case k.version != 0 && in.Version != k.version:
 		return false
 	case k.whole:
-		return v.hdr.GSOSize >= 8
+		return true
 	case k.proto == frame.ProtoUDP:
 		return v.len-in.Payload <= maxUSOSegments*int(v.hdr.GSOSize)
 	}

@@ -449,7 +449,9 @@ func hostileHeaders(t *testing.T) (all []hostileCase) {
 				add(fmt.Sprintf("%s: as type %#x", b.name, typ), 0, with(func(h *virtio.NetHdr) { h.GSOType = typ }), f, netdev.DropBadGSO)
 			}
 		}
-		add(b.name+": size 0", 0, with(func(h *virtio.NetHdr) { h.GSOSize = 0 }), f, netdev.DropBadGSO)
+		for size := range uint16(8) {
+			add(fmt.Sprintf("%s: size %d", b.name, size), 0, with(func(h *virtio.NetHdr) { h.GSOSize = size }), f, netdev.DropBadGSO)
+		}
 		add(b.name+": no checksum", 0, with(func(h *virtio.NetHdr) { h.Flags = 0 }), f, netdev.DropBadGSO)
 		add(b.name+": checksum of layer 3", 0, with(func(h *virtio.NetHdr) { h.CSumStart = 14 }), f, netdev.DropBadGSO)
 		add(b.name+": checksum two on", 0, with(func(h *virtio.NetHdr) { h.CSumOffset += 2 }), f, netdev.DropBadGSO)

@@ -152,7 +152,7 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 // take gives packets to the port until the budget or the ring is empty, or the
 // port is full.
 func (t *TX) take(now vtime.Time, b Budget) {
-	for b.within(&t.work, t.size) {
+	for b.within(&t.work, t.size) && !t.cut.active {
 		if t.join.on {
 			if !t.takeJoined(now) {
 				break
