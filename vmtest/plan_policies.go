@@ -96,6 +96,8 @@ var large = []workload{
 	{"rtt-50us", []Setting{{"link.delay", "25us"}}},
 	{"rtt-1ms", []Setting{{"link.delay", "500us"}, {"warmup", "50ms"}, {"duration", "100ms"}}},
 	{"rtt-20ms", []Setting{{"link.delay", "10ms"}, {"warmup", "500ms"}, {"duration", "500ms"}}},
+	{"rtt-50us-bbr", []Setting{{"cc", "bbr"}, {"link.delay", "25us"}}},
+	{"rtt-20ms-bbr", []Setting{{"cc", "bbr"}, {"link.delay", "10ms"}, {"warmup", "500ms"}, {"duration", "500ms"}}},
 	{"rtt-1ms-bbr", []Setting{{"cc", "bbr"}, {"link.delay", "500us"}, {"warmup", "50ms"}, {"duration", "100ms"}}},
 }
 

@@ -153,3 +153,19 @@ func compareWorkload(none, with *vmtest.Run) (bad []string) {
 	limit("goodput without a policy, Gbit/s", none.Totals.GoodputBps/1e9, with.Totals.GoodputBps/1e9/0.95)
 	return bad
 }
+
+// BBR measures the path every ten seconds with four packets in flight. It has to
+// see the path then, and not how long ACKs are held: with every ACK held it took
+// 354 us for 20.
+func TestAdaptiveShowsBBRThePath(t *testing.T) {
+	r := run(t, vmtest.Default(), "kernel=6.12", "release=napi", "queue_pairs=2", "spread=on", "host=med2", "guest_cpu=uml", "vcpus=1",
+		"think=2us", "receiver.rmem=32M", "cc=bbr", "link.delay=25us", "policy=adaptive", "warmup=10900ms", "duration=100ms")
+	for _, f := range r.Flows {
+		if f.Model == nil || f.Model.MinRTTus < 50 || f.Model.MinRTTus > 65 {
+			t.Errorf("flow %d: BBR's path is %+v, want one of 50 to 65 us", f.Flow, f.Model)
+		}
+	}
+	if r.Totals.GSOMeanBytes < 20000 {
+		t.Errorf("packets of %.0f bytes: they are not held", r.Totals.GSOMeanBytes)
+	}
+}
