@@ -100,7 +100,7 @@ var keys = []Key{
 	pattern("tcp.NAME", "one switch of the kernel's TCP, on or off or a value; `list --switches` names them"),
 	pattern("driver.NAME", "one switch of the kernel's virtio-net driver; `list --switches` names them"),
 	pattern("guest.NAME", "time that one operation of the simulated guest's CPU costs, over guest_cpu's; `list --costs` names them"),
-	pattern("flow.N.KEY", "one of cpu, queue, start, write, think, bytes, cc, nodelay, pacing for flow N only; or kind: stream, request (the simulated program writes flow.N.request bytes and waits for an answer of one byte) or message (each write is timed until it arrives)"),
+	pattern("flow.N.KEY", "one of cpu, queue, start, write, think, bytes, cc, nodelay, pacing for flow N only; or kind: stream, request (the program writes flow.N.request bytes, waits for an answer of one byte, and times that; not in qemu) or message (each write of the simulated program is timed until it arrives)"),
 }
 
 // Set gives the key a value. An error names the key and what would be right.

@@ -49,7 +49,7 @@ func (s *Scenario) validateFlows() error {
 func (s *Scenario) OnlyStreams() error {
 	for i := range s.PerFlow {
 		if k := s.Flow(i).Kind; k != FlowStream {
-			return fmt.Errorf("flow.%d.kind: %s; only the simulated guest's programs do more than write; use --guest sim", i, k)
+			return fmt.Errorf("flow.%d.kind: %s; this guest's program only writes; use --guest sim, or uml for requests", i, k)
 		}
 	}
 	return nil

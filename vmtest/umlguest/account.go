@@ -114,7 +114,7 @@ func (w *world) addFlows(r *vmtest.Run, from, to *snapshot) {
 		got := to.received[i] - from.received[i]
 		f := vmtest.Flow{Flow: i, Queue: w.flows[i].queue, Bytes: got,
 			Cwnd: end[i]["cwnd"], CwndLast: end[i]["cwnd_last"], RTTus: float64(end[i]["rtt_us"]),
-			Retrans: end[i]["retrans"] - warm[i]["retrans"]}
+			Retrans: end[i]["retrans"] - warm[i]["retrans"], Latency: latency(w.s.Flow(i), end[i])}
 		if written, ok := end[i]["written"]; ok {
 			f.SentBytes = &written
 		}
@@ -251,4 +251,13 @@ func (w *world) warnings() []string {
 		out = append(out, "not deterministic: personality(2) was refused, and the guest's memory lies at random addresses")
 	}
 	return out
+}
+
+// latency is what a flow's program says of its requests; nil for one that asks
+// nothing. A reading of the clock at either end is in it.
+func latency(f vmtest.FlowConfig, end map[string]int64) *vmtest.Latency {
+	if f.Kind != vmtest.FlowRequest {
+		return nil
+	}
+	return &vmtest.Latency{Count: end["answers"], MedianNs: end["median"], P99Ns: end["p99"], MaxNs: end["max"]}
 }

@@ -39,7 +39,7 @@ func (*Guest) Check(s vmtest.Scenario) error {
 			return err
 		}
 	}
-	if err := s.OnlyStreams(); err != nil {
+	if err := checkKinds(&s); err != nil {
 		return err
 	}
 	if _, err := netdev.ParsePolicy(s.Policy); err != nil {
@@ -50,6 +50,20 @@ func (*Guest) Check(s vmtest.Scenario) error {
 	}
 	_, err := host.NewModel(s.Host)
 	return err
+}
+
+// checkKinds refuses what the guest's program does not do: it has no clock in
+// common with the receiver, and a second kernel answers nothing.
+func checkKinds(s *vmtest.Scenario) error {
+	for i := range s.PerFlow {
+		switch k := s.Flow(i).Kind; {
+		case k == vmtest.FlowMessage:
+			return fmt.Errorf("flow.%d.kind: %s; a real kernel's program knows no arrivals; use --guest sim, or kind request", i, k)
+		case k == vmtest.FlowRequest && (s.Receiver.Kind == vmtest.ReceiverKernel || s.Topology == vmtest.TopologyVeth):
+			return fmt.Errorf("flow.%d.kind: %s; only the modelled receiver answers; leave receiver.kind and topology as they are", i, k)
+		}
+	}
+	return nil
 }
 
 // checkPatched refuses what only a model of a kernel has.

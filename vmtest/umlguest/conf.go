@@ -49,10 +49,18 @@ func writeFlows(b *strings.Builder, s *vmtest.Scenario, number int, peers []stri
 	fmt.Fprintf(b, "base %d %d %d\n", int64(base), s.WarmUp, s.Duration)
 	for i := number; i < s.Flows; i += s.Guests.Senders {
 		f := s.Flow(i)
-		fmt.Fprintf(b, "flow %s %d %s %d %s %d %d %d %d %d %d %d %d %d %d\n", peers[i%len(peers)], peerPort, sender, firstPort+i,
+		fmt.Fprintf(b, "flow %s %d %s %d %s %d %d %d %d %d %d %d %d %d %d %d\n", peers[i%len(peers)], peerPort, sender, firstPort+i,
 			f.CC, int64(f.Start), int64(f.Write), int64(think(s, f)), int64(f.Total), int64(f.Pacing),
-			bit(f.NoDelay), bit(s.More), maxSegment(s), int64(s.PreGap), int64(s.PreGap2))
+			bit(f.NoDelay), bit(s.More), maxSegment(s), int64(s.PreGap), int64(s.PreGap2), request(f))
 	}
+}
+
+// request is the bytes of a flow's request; 0 for one that asks nothing.
+func request(f vmtest.FlowConfig) int64 {
+	if f.Kind != vmtest.FlowRequest {
+		return 0
+	}
+	return int64(f.Request)
 }
 
 // maxGSOSize is what virtio_net allows: it sets no limit of its own, so that the

@@ -37,3 +37,24 @@ func TestAdaptiveOnRealKernels(t *testing.T) {
 		}
 	}
 }
+
+// Requests of a real kernel beside two bulk flows are answered no later with the
+// adaptive policy than without one, and as fast as those of the model alone.
+func TestRequestsOfRealKernels(t *testing.T) {
+	for _, name := range umlguest.Named {
+		set := []string{"kernel=" + kernel(t, name), "release=napi", "queue_pairs=2", "host=med2", "guest_cpu=free", "receiver.rmem=32M",
+			"think=2us", "warmup=2ms", "duration=6ms"}
+		alone, _ := run(t, scenario(t, append(set, "flows=1", "flow.0.kind=request", "flow.0.write=1", "flow.0.think=1ns", "flow.0.nodelay=on")...))
+		if l := alone.Flows[0].Latency; l == nil || l.Count < 100 || l.MedianNs < 13000 || l.MedianNs > 14500 {
+			t.Errorf("%s: a request alone takes %+v, want about 13.6 us", name, l)
+		}
+		beside := append(set, "flows=3", "flow.2.kind=request", "flow.2.write=1", "flow.2.request=2", "flow.2.think=1ns", "flow.2.nodelay=on")
+		none, _ := run(t, scenario(t, beside...))
+		with, _ := run(t, scenario(t, append(beside, "policy=adaptive")...))
+		a, b := none.Flows[2].Latency, with.Flows[2].Latency
+		t.Logf("%s: write, write, read: median %d -> %d ns, p99 %d -> %d ns", name, a.MedianNs, b.MedianNs, a.P99Ns, b.P99Ns)
+		if b.Count < 100 || b.MedianNs > a.MedianNs*105/100+1000 || b.P99Ns > a.P99Ns*110/100+2000 {
+			t.Errorf("%s: requests take %+v with the policy, and %+v without", name, b, a)
+		}
+	}
+}

@@ -150,7 +150,7 @@ func (w *world) newNetwork() error {
 	cfg := host.Config{Scenario: &s, Loop: &w.cal.loop, Ends: w, Rmem: int64(k.Sysctl.Rmem[1]),
 		Headers: frame.TCPSpec{SrcMAC: from.mac, Src: from.addr, SrcPort: peerPort}}
 	for i := range w.s.Flows {
-		cfg.Flows = append(cfg.Flows, host.Flow{Port: uint16(firstPort + i)})
+		cfg.Flows = append(cfg.Flows, host.Flow{Port: uint16(firstPort + i), Request: request(w.s.Flow(i))})
 	}
 	w.net, err = host.NewNetwork(cfg)
 	return err

@@ -23,6 +23,10 @@ const wireExtra = 24
 // Flow is what the network knows of a connection of the guest's.
 type Flow struct {
 	Port uint16 // the guest's
+
+	// Request is the bytes of a request, each of which is answered by one byte; 0
+	// for a flow that asks nothing.
+	Request int64
 }
 
 // Ends is the composer's side of a Network.
@@ -70,6 +74,8 @@ type endpoint struct {
 	flow  int
 	rcv   *link.Receiver
 	timer sim.Timer
+
+	answers uint32 // bytes that the receiver's program has sent
 }
 
 // NewNetwork returns an idle network.
@@ -232,14 +238,34 @@ func (e *endpoint) drain(now vtime.Time) {
 	for e.rcv.Pop(&a) {
 		e.c.answer(now, e, &a)
 	}
+	if n := e.c.cfg.Flows[e.flow].Request; n > 0 {
+		if got := int64(e.rcv.Stats.Bytes); got%n == 0 && int64(e.answers)*n < got {
+			e.respond(now)
+		}
+	}
 	e.timer.Set(e.rcv.Next())
 }
+
+// respond answers a request.
+func (e *endpoint) respond(now vtime.Time) {
+	a, f := e.rcv.Answer(now), &e.c.cfg.Headers
+	f.Payload = answerByte[:]
+	e.c.answer(now, e, &a)
+	f.Payload = nil
+	e.answers++
+}
+
+// answerByte is what a receiver's program sends.
+var answerByte [1]byte
 
 // answer builds an ACK's headers and sends it back.
 func (c *Network) answer(now vtime.Time, e *endpoint, a *link.Ack) {
 	f := &c.cfg.Headers
 	f.Timestamps = true
-	f.DstPort, f.Seq, f.Ack, f.Flags = c.cfg.Flows[e.flow].Port, 1, frame.Seq(a.Ack), skb.ACK
+	f.DstPort, f.Seq, f.Ack, f.Flags = c.cfg.Flows[e.flow].Port, frame.Seq(1+e.answers), frame.Seq(a.Ack), skb.ACK
+	if len(f.Payload) > 0 {
+		f.Flags |= skb.PSH
+	}
 	if a.ECE {
 		f.Flags |= skb.ECE
 	}
