@@ -384,11 +384,12 @@ func (m *move) boot() {
 	}
 }
 
-// pieceBytes and pieceEvery pace the stream to some 8 MB/s: a guest whose memory
+// pieceBytes and pieceEvery pace the stream to some 16 MB/s, twice what the guest's
+// program takes, so that its socket's buffer is always full. A guest whose memory
 // changes faster than it can be moved never arrives.
 const (
 	pieceBytes = 16 << 10
-	pieceEvery = 2 * time.Millisecond
+	pieceEvery = time.Millisecond
 )
 
 // connect takes the guest's connection, and begins to feed and to compare.
