@@ -93,7 +93,7 @@ func mqSmallPackets() Plan {
 // axisKeys are the keys for which a list of values, separated by commas, makes
 // an axis.
 var axisKeys = []string{"kernel", "release", "remedies", "queue_pairs", "write", "policy",
-	"host", "think", "flows", "ring_size", "qdisc", "cc", "tso", "gso", "seed", "link.rate", "link.delay"}
+	"host", "think", "flows", "ring", "ring_size", "in_order", "qdisc", "cc", "tso", "gso", "seed", "link.rate", "link.delay"}
 
 // Setting is one KEY=VALUE of the command line.
 type Setting struct {

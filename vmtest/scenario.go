@@ -103,11 +103,18 @@ type RouterConfig struct {
 
 // RingConfig is the kind and size of the data rings.
 type RingConfig struct {
-	Kind     string `json:"kind"` // "split"
+	Kind     string `json:"kind"` // RingSplit or RingPacked
 	Size     int    `json:"size"` // entries, a power of two
 	EventIdx bool   `json:"event_idx"`
 	Indirect bool   `json:"indirect"`
+	InOrder  bool   `json:"in_order"`
 }
+
+// Kinds of rings.
+const (
+	RingSplit  = "split"
+	RingPacked = "packed"
+)
 
 // NICConfig is what the guest's network device allows.
 type NICConfig struct {
@@ -190,7 +197,7 @@ type TraceConfig struct {
 func Default() Scenario {
 	return Scenario{
 		Name: "default", Kernel: "6.12", Remedies: []string{}, QueuePairs: 1,
-		Ring: RingConfig{Kind: "split", Size: 256, EventIdx: true, Indirect: true},
+		Ring: RingConfig{Kind: RingSplit, Size: 256, EventIdx: true, Indirect: true},
 		TSO:  true, GSO: true, Qdisc: "pfifo_fast", CC: "cubic",
 		Sysctl: map[string]string{}, TCP: map[string]string{}, Driver: map[string]string{}, GuestCosts: map[string]string{}, GuestCPU: "kvm",
 		Flows: 2, PerFlow: []FlowConfig{}, Write: 1024,

@@ -14,7 +14,7 @@ import (
 func TestSetAndGetEveryKey(t *testing.T) {
 	values := map[string]string{
 		"kernel": "6.1", "release": "napi", "remedies": "win-divisor-1", "vcpus": "4", "queue_pairs": "2",
-		"ring": "split", "ring_size": "512", "event_idx": "off", "indirect": "off", "tso": "off", "gso": "off",
+		"ring": "packed", "in_order": "on", "ring_size": "512", "event_idx": "off", "indirect": "off", "tso": "off", "gso": "off",
 		"qdisc": "noqueue", "cc": "reno", "guest_cpu": "free", "flows": "3", "write": "64k", "think": "2µs", "work": "300ns",
 		"bytes": "1M", "more": "on", "nodelay": "on", "pacing": "85700kB/s", "duration": "5ms", "warmup": "1ms",
 		"seed": "7", "drain": "on", "pregap": "1.1ms", "pregap2": "450µs", "hz": "100", "bbr_phase": "3", "clock_phase": "80", "max_tcp_header": "192", "topology": "veth",

@@ -44,6 +44,14 @@ func (s *Scenario) validateFlows() error {
 	return nil
 }
 
+// OnlyLinuxRings refuses IN_ORDER, which no kernel takes that a guest may have.
+func (s *Scenario) OnlyLinuxRings() error {
+	if s.Ring.InOrder {
+		return fmt.Errorf("in_order: no release of Linux up to 6.12 takes IN_ORDER; use --guest sim")
+	}
+	return nil
+}
+
 // OnlyStreams refuses flows that ask or send messages, for guests whose programs
 // do not.
 func (s *Scenario) OnlyStreams() error {

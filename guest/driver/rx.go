@@ -81,6 +81,7 @@ func (q *RxQueue) Fill() (kick bool) {
 // It reports whether to schedule Poll in a softirq on this CPU.
 func (q *RxQueue) Interrupt() (poll bool) {
 	q.Stats.Interrupts++
+	q.ring.Called()
 	if q.scheduled {
 		return false
 	}

@@ -18,6 +18,7 @@ type TxEvent struct {
 // Xmit.
 func (q *TxQueue) Interrupt() (e TxEvent) {
 	q.Stats.Interrupts++
+	q.ring.Called()
 	q.ring.DisableCalls()
 	if q.cfg.NAPI {
 		e.Poll = q.schedule()

@@ -43,6 +43,7 @@ type Driver struct {
 	mask     uint16
 	eventIdx bool
 	callsOff bool
+	called   bool // a call came since calls were enabled
 	force    bool // 2^16 chains since NeedKick was asked
 
 	avail  uint16 // chains added, modulo 2^16; split: as the available index counts

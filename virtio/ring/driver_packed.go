@@ -114,7 +114,7 @@ func (q *Driver) elementPacked() (id, n uint32) {
 func (q *Driver) reapedPacked(n uint16) {
 	p := &q.pk
 	p.used = p.used.on(n, q.size)
-	if p.event>>16 == eventDesc {
+	if !q.callsOff && p.event>>16 == eventDesc {
 		p.event = eventDesc<<16 | uint32(p.used.word())
 		shm.Store32(q.driverEvent, p.event)
 		shm.Fence()
@@ -127,16 +127,33 @@ func (q *Driver) storeEvent(flags uint32) {
 	shm.Store32(q.driverEvent, q.pk.event)
 }
 
-// enablePacked asks for a call when the element at s is used, or without EVENT_IDX
-// at the next one.
-func (q *Driver) enablePacked(s spot) {
-	q.callsOff = false
-	if q.eventIdx {
-		q.pk.event = uint32(s.word())
-		q.storeEvent(eventDesc)
-	} else {
-		q.storeEvent(eventEnable)
+// disablePacked asks for no calls, but writes nothing if a call has come and
+// EVENT_IDX is on: Linux takes it that there will be no other. That is wrong as long
+// as calls were never enabled by position, as with a transmit queue without napi:
+// then a call comes for each batch of used elements (seen of v6.12 in user mode).
+func (q *Driver) disablePacked() {
+	if !q.zeroEvent || !q.called {
+		q.storeEvent(eventDisable)
 	}
+}
+
+// enablePacked asks for a call when the element at s is used, or without EVENT_IDX
+// at the next one. As in Linux, calls that were not disabled stay enabled as they
+// are.
+func (q *Driver) enablePacked(s spot) {
+	p := &q.pk
+	was, flags := q.callsOff, p.event>>16
+	q.callsOff, q.called = false, false
+	switch {
+	case was && q.eventIdx:
+		flags = eventDesc
+	case was:
+		flags = eventEnable
+	}
+	if q.eventIdx {
+		p.event = uint32(s.word())
+	}
+	q.storeEvent(flags)
 	shm.Fence()
 }
 

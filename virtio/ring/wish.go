@@ -25,8 +25,14 @@ func (q *Driver) NeedKick() bool {
 // CallsDisabled reports whether DisableCalls was the last of its kind.
 func (q *Driver) CallsDisabled() bool { return q.callsOff }
 
+// Called tells the Driver that the device called (vring_interrupt, v6.1). With
+// Config.ZeroEvent and EVENT_IDX the next DisableCalls then writes nothing, unless
+// calls were enabled in between: the device has called once and is taken not to
+// call again (event_triggered, v5.13).
+func (q *Driver) Called() { q.called = q.eventIdx }
+
 // DisableCalls asks the device for no calls. With EVENT_IDX that is a hint at
-// best: used_event is left behind, or set to 0 with Config.ZeroEvent
+// best: used_event is left behind, or set to 0 with Config.ZeroEvent, see Called
 // (virtqueue_disable_cb_split, v6.1).
 func (q *Driver) DisableCalls() {
 	if q.callsOff {
@@ -35,10 +41,10 @@ func (q *Driver) DisableCalls() {
 	q.callsOff = true
 	switch {
 	case q.packed:
-		q.storeEvent(eventDisable)
+		q.disablePacked()
 	case !q.eventIdx:
 		shm.Store16(q.availFlags, availNoInterrupt)
-	case q.zeroEvent:
+	case q.zeroEvent && !q.called:
 		shm.Store16(q.usedEvent, 0)
 	}
 }
@@ -82,6 +88,7 @@ func (q *Driver) EnableCallsDelayed() (pending bool) {
 
 // wantCalls clears what DisableCalls set.
 func (q *Driver) wantCalls() {
+	q.called = false
 	if !q.callsOff {
 		return
 	}

@@ -35,6 +35,9 @@ func (g *Guest) Check(s vmtest.Scenario) error {
 	if err := s.OnlyStreams(); err != nil {
 		return err
 	}
+	if err := s.OnlyLinuxRings(); err != nil {
+		return err
+	}
 	if _, err := netdev.ParsePolicy(s.Policy); err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}

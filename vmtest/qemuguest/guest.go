@@ -236,7 +236,7 @@ func (b *bench) machine(initrd *os.File, socket string) machineConfig {
 		emulator: b.emulator, kvm: b.kvm.Works, kernel: b.kernel, initrd: initrd, console: b.console,
 		cpus: cpus, memMB: 256 + 64*cpus + s.Flows/8,
 		nic: nicConfig{socket: socket, pairs: s.QueuePairs, ring: s.Ring.Size,
-			eventIdx: s.Ring.EventIdx, indirect: s.Ring.Indirect},
+			eventIdx: s.Ring.EventIdx, indirect: s.Ring.Indirect, packed: s.Ring.Kind == vmtest.RingPacked},
 	}
 }
 

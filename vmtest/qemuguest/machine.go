@@ -38,6 +38,7 @@ type nicConfig struct {
 	ring     int
 	eventIdx bool
 	indirect bool
+	packed   bool
 	more     string // further properties of the device, each with a comma before it
 }
 
@@ -220,8 +221,8 @@ func (d *nicConfig) args(vectors int) []string {
 	return []string{
 		"-chardev", d.chardev(),
 		"-netdev", fmt.Sprintf("vhost-user,id=n0,chardev=vu,queues=%d", d.pairs),
-		"-device", fmt.Sprintf("virtio-net-pci,netdev=n0,mac=%s,romfile=,mq=%s,vectors=%d,rx_queue_size=%d,tx_queue_size=%d,event_idx=%s,indirect_desc=%s%s",
-			guestMAC, onOff[d.pairs > 1], vectors, d.ring, d.ring, onOff[d.eventIdx], onOff[d.indirect], d.more),
+		"-device", fmt.Sprintf("virtio-net-pci,netdev=n0,mac=%s,romfile=,mq=%s,vectors=%d,rx_queue_size=%d,tx_queue_size=%d,event_idx=%s,indirect_desc=%s,packed=%s%s",
+			guestMAC, onOff[d.pairs > 1], vectors, d.ring, d.ring, onOff[d.eventIdx], onOff[d.indirect], onOff[d.packed], d.more),
 	}
 }
 

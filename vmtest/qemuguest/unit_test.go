@@ -239,7 +239,7 @@ func TestCheck(t *testing.T) {
 		{"kernel", "3.8", "6.1"}, {"link.rate", "10G", "link"}, {"link.loss", "0.1", "link"},
 		{"host.wake", "1us", "host"}, {"nic.tso_max_size", "32k", "gso_max_size"},
 		{"receiver.gro", "off", "receiver.gro"}, {"trace.at", "qdisc", "trace.at"},
-		{"ring_size", "128", "256, 512 and 1024"}, {"policy", "hurry", "policy"},
+		{"ring_size", "128", "256, 512 and 1024"}, {"policy", "hurry", "policy"}, {"in_order", "on", "in_order"},
 		{"flow.0.queue", "0", "flow.0.cpu"}, {"receiver.kernel", "6.1", "receiver.kernel"},
 	} {
 		s := ok.Clone()

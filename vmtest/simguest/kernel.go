@@ -69,8 +69,11 @@ func driverConfig(s *vmtest.Scenario) (driver.Config, error) {
 	if err != nil {
 		return driver.Config{}, err
 	}
+	if s.Ring.Kind == vmtest.RingPacked && !release50(s.Kernel) {
+		return driver.Config{}, fmt.Errorf("ring: kernel %s has no packed rings; write split, or a kernel from 5.0 on", s.Kernel)
+	}
 	cfg := driver.Config{
-		Switches: sw, Features: driver.DefaultFeatures, Pairs: s.QueuePairs, RingSize: uint16(s.Ring.Size),
+		Switches: sw, Features: driver.DefaultFeatures | virtio.FeatureRingPacked | virtio.FeatureInOrder, Pairs: s.QueuePairs, RingSize: uint16(s.Ring.Size),
 		NAPI: release == vmtest.ReleaseNAPI, ArenaBytes: arenaPages * tcp.ArenaPage,
 	}
 	cfg.Features &= offered(s)
@@ -107,6 +110,14 @@ func napiByDefault(release string) bool {
 	return err == nil && (major > 5 || major == 5 && minor >= 3)
 }
 
+// release50 reports whether a release has packed rings: they came with v5.0 (commit
+// 1ce9e6055fa0).
+func release50(release string) bool {
+	var major int
+	_, err := fmt.Sscanf(release, "%d.", &major)
+	return err == nil && major >= 5
+}
+
 // offered is what the device offers.
 func offered(s *vmtest.Scenario) virtio.Features {
 	f := netdev.BaseFeatures &^ virtio.FeatureMTU
@@ -115,6 +126,12 @@ func offered(s *vmtest.Scenario) virtio.Features {
 	}
 	if !s.Ring.Indirect {
 		f &^= virtio.FeatureIndirectDesc
+	}
+	if s.Ring.Kind == vmtest.RingPacked {
+		f |= virtio.FeatureRingPacked
+	}
+	if s.Ring.InOrder {
+		f |= virtio.FeatureInOrder
 	}
 	if s.QueuePairs == 1 {
 		f &^= virtio.FeatureMQ

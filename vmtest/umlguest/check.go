@@ -42,6 +42,9 @@ func (*Guest) Check(s vmtest.Scenario) error {
 	if err := checkKinds(&s); err != nil {
 		return err
 	}
+	if err := s.OnlyLinuxRings(); err != nil {
+		return err
+	}
 	if _, err := netdev.ParsePolicy(s.Policy); err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}

@@ -128,6 +128,9 @@ func offered(s *vmtest.Scenario) virtio.Features {
 	if !s.Ring.Indirect {
 		f &^= virtio.FeatureIndirectDesc
 	}
+	if s.Ring.Kind == vmtest.RingPacked {
+		f |= virtio.FeatureRingPacked
+	}
 	if s.QueuePairs == 1 {
 		f &^= virtio.FeatureMQ
 	}
