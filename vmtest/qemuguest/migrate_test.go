@@ -69,7 +69,7 @@ func TestMigration(t *testing.T) {
 
 func testMigration(t *testing.T, packed string) {
 	m := newMove(t)
-	m.config.nic.more += ",packed=" + packed
+	m.config.nic.packed = packed == "on"
 	m.boot()
 	m.connect()
 	m.flow(time.Second)
