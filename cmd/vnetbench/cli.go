@@ -10,18 +10,19 @@ import (
 
 // cli is the command line: a field for each command.
 type cli struct {
-	Run     runCmd     `cmd:"" help:"Run a scenario and report what the device met."`
-	Serve   serveCmd   `cmd:"" help:"Be a vhost-user net device for a virtual machine monitor."`
-	List    listCmd    `cmd:"" help:"List the scenarios, or what else can be named."`
-	Doctor  doctorCmd  `cmd:"" help:"Say what of QEMU, KVM, kernels and taps is here, and how to get the rest."`
-	Compare compareCmd `cmd:"" help:"Run a scenario on a real kernel in virtual time and on its model, and compare the packets."`
-	Kernel  kernelCmd  `cmd:"" help:"Build a Linux kernel that runs in user mode and virtual time, for --guest uml."`
-	Trace   traceCmd   `cmd:"" help:"Show and compare packet traces, and hold the model against those of real kernels."`
-	Sweep   sweepCmd   `cmd:"" help:"Run a matrix of scenarios, side by side; resumable, and in shards."`
-	Merge   mergeCmd   `cmd:"" help:"Join the shards of a sweep."`
-	Plot    plotCmd    `cmd:"" help:"Draw a result, or a sweep."`
-	Explain explainCmd `cmd:"" help:"Say what a result means, and what would change it."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Run       runCmd       `cmd:"" help:"Run a scenario and report what the device met."`
+	Serve     serveCmd     `cmd:"" help:"Be a vhost-user net device for a virtual machine monitor."`
+	List      listCmd      `cmd:"" help:"List the scenarios, or what else can be named."`
+	Doctor    doctorCmd    `cmd:"" help:"Say what of QEMU, KVM, kernels and taps is here, and how to get the rest."`
+	Compare   compareCmd   `cmd:"" help:"Run a scenario on a real kernel in virtual time and on its model, and compare the packets."`
+	Kernel    kernelCmd    `cmd:"" help:"Build a Linux kernel that runs in user mode and virtual time, for --guest uml."`
+	Trace     traceCmd     `cmd:"" help:"Show and compare packet traces, and hold the model against those of real kernels."`
+	Sweep     sweepCmd     `cmd:"" help:"Run a matrix of scenarios, side by side; resumable, and in shards."`
+	Merge     mergeCmd     `cmd:"" help:"Join the shards of a sweep."`
+	Plot      plotCmd      `cmd:"" help:"Draw a result, or a sweep."`
+	Explain   explainCmd   `cmd:"" help:"Say what a result means, and what would change it."`
+	Calibrate calibrateCmd `cmd:"" help:"Measure what the cost tables need on this machine."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
 const description = "Measure a multi-queue virtio-net device under a guest's TCP, simulated or real. " +

@@ -29,7 +29,7 @@ func explainRuns(w io.Writer, res *vmtest.Result, cfg *runner.Config) error {
 // explainReal prints the two costs that counts of a real guest are multiplied
 // with.
 func explainReal(w io.Writer, res *vmtest.Result) error {
-	table, err := vcpu.TableByName(res.Scenario.GuestCPU)
+	table, err := vmtest.GuestTable(res.Scenario.GuestCPU)
 	if err != nil {
 		return err
 	}

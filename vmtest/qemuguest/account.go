@@ -83,7 +83,7 @@ func (s *session) addQueues(r *vmtest.Run, end *point) {
 // notificationCosts are what one kick and one call cost by the cost table, in
 // nanoseconds.
 func notificationCosts(table string) (exit, irq float64) {
-	t, err := vcpu.TableByName(table)
+	t, err := vmtest.GuestTable(table)
 	if err != nil {
 		return 0, 0
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
@@ -41,8 +40,8 @@ func (g *Guest) Check(s vmtest.Scenario) error {
 	if _, err := netdev.ParsePolicy(s.Policy); err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
-	if _, err := vcpu.TableByName(s.GuestCPU); err != nil {
-		return fmt.Errorf("guest_cpu: %w", err)
+	if _, err := vmtest.GuestTable(s.GuestCPU); err != nil {
+		return err
 	}
 	for i := range s.PerFlow {
 		if s.PerFlow[i].Queue >= 0 {

@@ -25,8 +25,8 @@ const workName = "guest.work"
 func newCostModel(s *vmtest.Scenario, scale map[string]float64) (costModel, error) {
 	var m costModel
 	var err error
-	if m.cpu, err = vcpu.TableByName(s.GuestCPU); err != nil {
-		return m, fmt.Errorf("guest_cpu: %w; the nearest is %q", err, vmtest.Nearest(s.GuestCPU, vcpu.TableNames()))
+	if m.cpu, err = vmtest.GuestTable(s.GuestCPU); err != nil {
+		return m, err
 	}
 	for name, v := range s.GuestCosts {
 		op, ok := vcpu.OpByName(name)

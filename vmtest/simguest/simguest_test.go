@@ -180,7 +180,7 @@ func TestHostModelFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "host.toml")
 	var text strings.Builder
 	for _, n := range []string{"wake", "tx_base", "tx_stack", "tx_per_kb", "rx", "call"} {
-		text.WriteString("[" + n + "]\nns = 100\nkind = \"measured\"\nnote = \"here\"\n")
+		text.WriteString("[host." + n + "]\nns = 100\nkind = \"measured\"\nnote = \"here\"\n")
 	}
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestHostModelFile(t *testing.T) {
 	if r.Totals.Bytes == 0 {
 		t.Error("nothing was sent")
 	}
-	if err := os.WriteFile(path, []byte(text.String()+"[txbase]\nns = 1\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text.String()+"[host.txbase]\nns = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := vmtest.Default()

@@ -65,7 +65,7 @@ func (w *world) outcome(k Kernel) *vmtest.Run {
 		w.marks = append(w.marks, w.snapshot(w.cal.at))
 	}
 	from, to := &w.marks[0], &w.marks[len(w.marks)-1]
-	t, _ := vcpu.TableByName(w.s.GuestCPU)
+	t, _ := vmtest.GuestTable(w.s.GuestCPU)
 	exit, irq := float64(t.Picos(vcpu.OpKick))/1000, float64(t.Picos(vcpu.OpIRQ))/1000
 	r := &vmtest.Run{
 		MeasuredAt: vmtest.MeasuredAtOf(&w.s), Kernel: w.s.Kernel, KernelVersion: k.Version, Release: w.s.Release, Remedies: w.s.Remedies,

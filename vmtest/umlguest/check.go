@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/vmtest"
 	"github.com/vnetbench/vnetbench/vmtest/internal/host"
@@ -48,8 +47,8 @@ func (*Guest) Check(s vmtest.Scenario) error {
 	if _, err := netdev.ParsePolicy(s.Policy); err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
-	if _, err := vcpu.TableByName(s.GuestCPU); err != nil {
-		return fmt.Errorf("guest_cpu: %w", err)
+	if _, err := vmtest.GuestTable(s.GuestCPU); err != nil {
+		return err
 	}
 	_, err := host.NewModel(s.Host)
 	return err

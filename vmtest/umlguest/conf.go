@@ -162,7 +162,7 @@ func think(s *vmtest.Scenario, f vmtest.FlowConfig) time.Duration {
 // writeCost is the CPU time of one write by the scenario's cost table, as far as
 // it is known before: the system call, its copy, and the queueing of the data.
 func writeCost(s *vmtest.Scenario, n int64) time.Duration {
-	t, err := vcpu.TableByName(s.GuestCPU)
+	t, err := vmtest.GuestTable(s.GuestCPU)
 	if err != nil {
 		return 0
 	}

@@ -2,11 +2,8 @@ package host
 
 import (
 	"fmt"
-	"os"
-	"strings"
+	"slices"
 	"time"
-
-	"github.com/BurntSushi/toml"
 
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 	"github.com/vnetbench/vnetbench/vmtest"
@@ -41,8 +38,7 @@ const (
 
 var costNames = [numCosts]string{"wake", "tx_base", "tx_stack", "tx_per_kb", "rx", "call", "look", "join"}
 
-// policyCosts are the costs that only a device policy causes; a model from a
-// file may leave them out.
+// policyCosts are the costs that only a device policy causes.
 var policyCosts = [numCosts]modelCost{
 	Look: {500, vcpu.Assumed, "a timer interrupt and a switch to the worker's thread; the wake-up's latency is not charged as CPU time, for a kick neither"},
 	Join: {300, vcpu.Assumed, "another descriptor chain, its headers compared, of a packet that crosses the host once"},
@@ -120,48 +116,34 @@ func modelByName(name string) (Model, error) {
 		}
 		names = append(names, m.name)
 	}
-	if strings.ContainsAny(name, "/.") {
+	if vmtest.IsCostFile(name) {
 		return loadModel(name)
 	}
 	return Model{}, fmt.Errorf("host: unknown model %q; the nearest is %q, and a file needs a / or a . in its name", name, vmtest.Nearest(name, names))
 }
 
-// loadModel reads a TOML file: for each cost a table with ns and note.
+// loadModel reads a file of costs: a built-in model with what the file has over
+// it.
 func loadModel(path string) (Model, error) {
-	text, err := os.ReadFile(path)
+	f, err := vmtest.ReadCostFile(path)
 	if err != nil {
 		return Model{}, fmt.Errorf("host: %w", err)
 	}
-	var file map[string]struct {
-		NS   float64 `toml:"ns"`
-		Kind string  `toml:"kind"`
-		Note string  `toml:"note"`
+	if vmtest.IsCostFile(f.HostBase) {
+		return Model{}, fmt.Errorf("host: %s: host_base %q is no built-in model", path, f.HostBase)
 	}
-	md, err := toml.Decode(string(text), &file)
+	m, err := modelByName(f.HostBase)
 	if err != nil {
-		return Model{}, fmt.Errorf("host: %s: %w", path, err)
+		return m, fmt.Errorf("%s: host_base: %w", path, err)
 	}
-	if extra := md.Undecoded(); len(extra) > 0 {
-		return Model{}, fmt.Errorf("host: %s: unknown key %s; each cost has ns, kind and note", path, extra[0])
-	}
-	m := Model{name: path, about: "from a file"}
-	for i, n := range costNames {
-		e, ok := file[n]
-		if m.costs[i] = policyCosts[i]; !ok && m.costs[i].note != "" {
-			continue
+	m.name, m.about = path, f.About
+	for n, e := range f.Host {
+		i := slices.Index(costNames[:], n)
+		if i < 0 {
+			return m, fmt.Errorf("host: %s: unknown cost [host.%s]; the nearest is %q", path, n, vmtest.Nearest(n, costNames[:]))
 		}
-		if !ok || e.NS < 0 || e.NS > 1e9 {
-			return m, fmt.Errorf("host: %s: [%s] needs ns from 0 to 1e9; a model has the costs %s", path, n, strings.Join(costNames[:], ", "))
-		}
-		kind, ok := map[string]vcpu.Kind{"": vcpu.Assumed, "assumed": vcpu.Assumed, "sourced": vcpu.Sourced, "measured": vcpu.Measured}[e.Kind]
-		if !ok {
-			return m, fmt.Errorf("host: %s: [%s] kind %q is not one of assumed, sourced, measured", path, n, e.Kind)
-		}
+		kind, _ := e.Evidence() // ReadCostFile has checked it
 		m.costs[i] = modelCost{e.NS, kind, e.Note}
-		delete(file, n)
-	}
-	for n := range file {
-		return m, fmt.Errorf("host: %s: unknown cost [%s]; the nearest is %q", path, n, vmtest.Nearest(n, costNames[:]))
 	}
 	return m, nil
 }
