@@ -130,3 +130,34 @@ func (w workload) flow(index string) []Setting {
 func (p *Plan) addCase(name string, set []Setting) {
 	p.Variants = append(p.Variants, Variant{Kernel: "6.12", Release: ReleaseNAPI, Remedies: []string{}, Case: name, Settings: set})
 }
+
+// guestRemedies is what can be done in the guest, where it can be changed.
+func guestRemedies() Plan {
+	s := mqSmallPackets().Base
+	s.Name, s.Duration = "remedies", 20*time.Millisecond
+	beside(&s)
+	p := Plan{Name: s.Name, Doc: "what changes of a guest do to small writes over two queue pairs, and to requests beside them", Base: s}
+	both := []string{"win-divisor-1", "no-full-size-test"}
+	one := []Setting{{"flow.0.queue", "0"}, {"flow.1.queue", "0"}, {"flow.2.queue", "0"}}
+	two := []Setting{{"flow.1.queue", "1"}}
+	for _, k := range []Variant{{Kernel: "3.8", Release: ReleaseOrphan}, {Kernel: "6.12", Release: ReleaseNAPI, Settings: []Setting{{"guest_cpu", "kvm"}}}} {
+		add := func(name string, remedies []string, set ...Setting) {
+			v := k
+			v.Case, v.Remedies, v.Settings = name, remedies, append(append([]Setting{}, k.Settings...), set...)
+			p.Variants = append(p.Variants, v)
+		}
+		add("none", []string{}, two...)
+		add("win-divisor-1", both[:1], two...)
+		add("no-full-size-test", both[1:], two...)
+		add("both", both, two...)
+		add("MSG_MORE", []string{}, append(two, Setting{"more", "on"})...)
+		add("one-queue", []string{}, one...)
+		add("no-offload", []string{}, append(two, Setting{"tso", "off"}, Setting{"gso", "off"})...)
+		if k.Release == ReleaseNAPI {
+			add("no-autocorking", []string{}, append(two, Setting{"tcp_autocorking", "0"})...)
+			add("orphan", []string{}, two...)
+			p.Variants[len(p.Variants)-1].Release = ReleaseOrphan
+		}
+	}
+	return p
+}

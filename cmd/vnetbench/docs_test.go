@@ -128,9 +128,12 @@ func TestSampleIsWhatRunPrints(t *testing.T) {
 // TestTablesAreWhatRunPrints holds the tables of README.md against the command
 // above each.
 func TestTablesAreWhatRunPrints(t *testing.T) {
-	for _, plan := range []string{"real-kernels", "policies", "fix", "fix-workloads"} {
+	for name, set := range map[string][]string{
+		"real-kernels": nil, "remedies": nil, "policies": nil, "fix": nil, "fix-workloads": nil,
+		"fix-kvm": {"guest_cpu=kvm", "vcpus=2", "think=0", "host=calibrated", "kernel=6.12"},
+	} {
 		var b bytes.Buffer
-		c := runCmd{Scenario: plan, Guest: "sim", Table: true}
+		c := runCmd{Scenario: strings.TrimSuffix(name, "-kvm"), Guest: "sim", Table: true, Set: set}
 		cfg, newGuest, err := c.configure()
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +145,7 @@ func TestTablesAreWhatRunPrints(t *testing.T) {
 		if err := c.print(&b, res, cfg); err != nil {
 			t.Fatal(err)
 		}
-		generated(t, b.String(), "<!-- "+plan+" begin -->\n```text\n", "```\n<!-- "+plan+" end -->", "README.md")
+		generated(t, b.String(), "<!-- "+name+" begin -->\n```text\n", "```\n<!-- "+name+" end -->", "README.md")
 	}
 }
 

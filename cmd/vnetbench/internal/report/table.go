@@ -81,7 +81,7 @@ func addRun(t *grid.Table, r *vmtest.Run, sets [][]string, wire, latency bool) {
 // them.
 func latencies(r *vmtest.Run) []string {
 	for _, f := range r.Flows {
-		if l := f.Latency; l != nil {
+		if l := f.Latency; l != nil && l.Count > 0 {
 			return []string{grid.Number(float64(l.MedianNs) / 1e3), grid.Number(float64(l.P99Ns) / 1e3)}
 		}
 	}
