@@ -22,6 +22,7 @@ type cli struct {
 	Plot      plotCmd      `cmd:"" help:"Draw a result, or a sweep."`
 	Explain   explainCmd   `cmd:"" help:"Say what a result means, and what would change it."`
 	Calibrate calibrateCmd `cmd:"" help:"Measure what the cost tables need on this machine."`
+	Bench     benchCmd     `cmd:"" help:"Measure our own parts beside those of others."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 

@@ -179,6 +179,21 @@ func (r *Ring) Transmit(h *virtio.NetHdr, frame []byte) bool {
 	return true
 }
 
+// Again makes a buffer that was filled before available again as n bytes, as
+// they are. It neither publishes nor kicks. It reports false if the ring is full.
+func (r *Ring) Again(n int) bool {
+	if len(r.free) == 0 {
+		return false
+	}
+	token := r.free[len(r.free)-1]
+	r.one[0] = r.slot(token, n)
+	if r.Add(r.one[:], nil, token) != nil {
+		return false
+	}
+	r.free = r.free[:len(r.free)-1]
+	return true
+}
+
 // Post makes every free buffer available for receiving, and returns how many.
 func (r *Ring) Post() (n int) {
 	for len(r.free) > 0 {

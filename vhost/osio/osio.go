@@ -8,6 +8,7 @@ package osio
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -101,6 +102,22 @@ func SetAffinity(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	return opError("sched_setaffinity", unix.SchedSetaffinity(0, &set))
+}
+
+// OnCPU runs f on a thread that is bound to one CPU meanwhile. The errors are
+// those of SetAffinity; f has not run then.
+func OnCPU(cpu int, f func()) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var old unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &old); err != nil {
+		return opError("sched_getaffinity", err)
+	}
+	if err := SetAffinity(cpu); err != nil {
+		return err
+	}
+	f()
+	return opError("sched_setaffinity", unix.SchedSetaffinity(0, &old))
 }
 
 // HasCPU reports whether the process may use a CPU.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/vnetbench/vnetbench/vmtest/qemuguest"
+	"github.com/vnetbench/vnetbench/vmtest/testpmd"
 	"github.com/vnetbench/vnetbench/vmtest/umlguest"
 )
 
@@ -69,7 +70,7 @@ func Run(ctx context.Context) []Check {
 	checks = append(checks, kvm(ctx, emulator, any))
 	checks = append(checks, found("network namespace", qemuguest.CheckNamespace(), "", "can be made"))
 	checks = append(checks, found("tap", qemuguest.CheckTap(), "", "/dev/net/tun, two queues can be made"))
-	checks = append(checks, toolchain(), parentDeath())
+	checks = append(checks, toolchain(), parentDeath(), dpdk())
 	for _, name := range umlguest.Named {
 		checks = append(checks, userMode(ctx, name))
 	}
@@ -125,4 +126,12 @@ func parentDeath() Check {
 	}
 	return Check{Name: "setpriv", Optional: true, Mend: "apt-get install util-linux",
 		Detail: "without it QEMU outlives a vnetbench that is killed with SIGKILL"}
+}
+
+// dpdk is the front-end of tests of the back-end, and the peer of its benchmark.
+func dpdk() Check {
+	path, err := testpmd.Find()
+	c := found("dpdk-testpmd", err, mendAll, path)
+	c.Optional = true
+	return c
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/vnetbench/vnetbench/vmtest/qemuguest"
+	"github.com/vnetbench/vnetbench/vmtest/testpmd"
 )
 
 // Errors of Install.
@@ -34,6 +35,9 @@ var packages = map[string][]string{
 // emulatorPackage is the package of QEMU for x86.
 const emulatorPackage = "qemu-system-x86"
 
+// testpmdPackage is the package of dpdk-testpmd.
+const testpmdPackage = "dpdk-dev"
+
 // system is what Install does to the machine.
 type system interface {
 	// run runs a command, its output going to w.
@@ -46,7 +50,7 @@ type system interface {
 }
 
 // Install gets what Run finds missing and what can be had from the machine's
-// own Debian package sources: QEMU is installed, which takes root; kernels are
+// own Debian package sources: QEMU and, for root, DPDK's testpmd are installed; kernels are
 // unpacked into the user's cache directory, so that the machine itself never
 // boots one of them. What is there already is left alone. Progress goes to w.
 func Install(ctx context.Context, w io.Writer) error { return install(ctx, w, machine{}) }
@@ -58,7 +62,8 @@ func install(ctx context.Context, w io.Writer, s system) error {
 			missing = append(missing, name)
 		}
 	}
-	if s.emulator() && len(missing) == 0 {
+	wantsTestpmd := !s.has(testpmd.Program) && s.root()
+	if s.emulator() && len(missing) == 0 && !wantsTestpmd {
 		fmt.Fprintln(w, "nothing is missing")
 		return nil
 	}
@@ -74,6 +79,9 @@ func install(ctx context.Context, w io.Writer, s system) error {
 		}
 	}
 	var errs []error
+	if wantsTestpmd {
+		errs = append(errs, s.run(ctx, w, "", "apt-get", "-o", "DPkg::Lock::Timeout=300", "-q", "install", "-y", "--no-install-recommends", testpmdPackage))
+	}
 	for _, name := range missing {
 		errs = append(errs, fetchKernel(ctx, w, s, name))
 	}

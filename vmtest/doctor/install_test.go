@@ -19,6 +19,7 @@ type fake struct {
 	user    bool // not root
 	noAPT   bool
 	qemu    bool
+	noPMD   bool
 	have    map[string]bool // kernels
 	depends map[string]string
 	dir     string
@@ -45,7 +46,7 @@ func (f *fake) run(_ context.Context, w io.Writer, dir, name string, args ...str
 	return nil
 }
 
-func (f *fake) has(name string) bool     { return !f.noAPT }
+func (f *fake) has(name string) bool     { return !f.noAPT && (name != "dpdk-testpmd" || !f.noPMD) }
 func (f *fake) emulator() bool           { return f.qemu }
 func (f *fake) kernel(name string) bool  { return f.have[name] }
 func (f *fake) root() bool               { return !f.user }
@@ -105,6 +106,23 @@ func TestInstallNothing(t *testing.T) {
 	}
 	if out.String() != "nothing is missing\n" {
 		t.Errorf("said %q", out.String())
+	}
+}
+
+// TestInstallTestpmd: root gets it, others do without.
+func TestInstallTestpmd(t *testing.T) {
+	for user, want := range map[bool][]string{
+		false: {doUpdate, "apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends dpdk-dev"},
+		true:  nil,
+	} {
+		f := bookworm(t)
+		f.qemu, f.noPMD, f.user, f.have = true, true, user, map[string]bool{"6.1": true, "6.12": true}
+		if err := install(context.Background(), io.Discard, f); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, f.log); d != "" {
+			t.Errorf("not root: %v\n%s", user, d)
+		}
 	}
 }
 
