@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/vnetbench/vnetbench/guest/sim"
@@ -23,7 +24,17 @@ type calendar struct {
 	fail     error         // the first thing that must not happen
 	done     bool          // the run is over
 	rounds   uint64
+	until    vtime.Time // no run takes longer; 0: no limit
+	still    uint64     // times that guests ran since time has moved
 }
+
+// longest is how far a guest runs on its own at most, in its time: one that never
+// asks could not be stopped.
+const longest = time.Second
+
+// maxStill is how often guests may run at one time: more than any number of guests,
+// queues and packets makes them.
+const maxStill = 1 << 17
 
 // run lets time pass until done, or until the guests have switched themselves
 // off that do not serve others. It begins with all guests running at time 0, as
@@ -72,14 +83,49 @@ func (k *calendar) round() error {
 	c := k.first()
 	switch {
 	case event == vtime.Never && c.request == vtime.Never:
-		return c.fail(ErrStuck, "every guest waits, and neither a guest nor the device has an event to come")
+		return c.fail(ErrStuck, "every guest waits, and neither a guest nor the device has an event to come; %s", k.due())
 	case event <= c.request:
-		k.at = event
+		if err := k.move(c, event); err != nil {
+			return err
+		}
 		k.loop.Step()
 		return nil
 	}
-	k.at = c.request
-	return k.ended(c, c.run(c.request, min(event, k.others(c))))
+	if k.still++; c.request > k.at {
+		k.still = 0
+	}
+	if err := k.move(c, c.request); err != nil {
+		return err
+	}
+	return k.ended(c, c.run(c.request, min(k.horizon(c), c.request.Add(longest))))
+}
+
+// move lets time pass. It ends a run whose time stands still, or that goes on for
+// longer than its scenario; c is the guest to blame.
+func (k *calendar) move(c *client, t vtime.Time) error {
+	if k.still > maxStill {
+		return c.fail(ErrStuck, "time stands still, it has run %d times; %s", maxStill, k.due())
+	}
+	k.at = t
+	if k.until == 0 || t <= k.until {
+		return nil
+	}
+	for _, g := range k.clients {
+		if !g.off && !g.serves {
+			c = g
+			break
+		}
+	}
+	return c.fail(ErrStuck, "it has not ended, and was due to at %v; %s", time.Duration(k.until), k.due())
+}
+
+// due says what every guest waits for.
+func (k *calendar) due() string {
+	var all []string
+	for _, c := range k.clients {
+		all = append(all, c.name+": "+c.due())
+	}
+	return "due: " + strings.Join(all, ", ")
 }
 
 // first is the guest that wants to run first, of equals the one that was started

@@ -37,6 +37,8 @@ type client struct {
 	serves bool // it is to live as long as another sends
 	off    bool // it has switched itself off
 
+	calling bool // its device has called it, and it has not answered
+
 	sched   *schedule // nil: all is said in messages
 	shared  bool      // the guest keeps to sched
 	started bool
@@ -111,17 +113,23 @@ func (c *client) poll(fds []unix.PollFd) error {
 	}
 }
 
-// due says what the guest owes.
+// due says what the guest owes, or is owed.
 func (c *client) due() string {
 	switch {
+	case c.off:
+		return "nothing, it has switched itself off"
 	case !c.started:
 		return "START"
-	case c.waiting:
+	case c.calling:
 		return "the reply to a call of its device"
+	case c.waiting && c.request == vtime.Never:
+		return "nothing, it waits for a call"
+	case c.waiting:
+		return fmt.Sprintf("to be run at %v", time.Duration(c.request))
 	case c.acked != c.seq && !c.shared:
 		return fmt.Sprintf("the ACK of message %d", c.seq)
 	}
-	return fmt.Sprintf("WAIT, after RUN at %v", c.now)
+	return fmt.Sprintf("WAIT, after RUN at %v", time.Duration(c.now))
 }
 
 // fail is an error of this guest.

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -154,29 +153,6 @@ func (m *machine) state() string {
 func (m *machine) kill() {
 	_ = unix.Kill(-m.cmd.Process.Pid, unix.SIGKILL)
 	<-m.ended
-}
-
-// runDir makes a directory for the sockets and files of one run, and removes
-// those of runs whose process is gone.
-func runDir() (string, error) {
-	const prefix = "vnb-uml-"
-	base := os.TempDir()
-	old, _ := filepath.Glob(filepath.Join(base, prefix+"*"))
-	for _, d := range old {
-		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(d), prefix), "-")
-		if n, err := strconv.Atoi(pid); err == nil && errors.Is(unix.Kill(n, 0), unix.ESRCH) {
-			_ = os.RemoveAll(d)
-		}
-	}
-	dir, err := os.MkdirTemp(base, prefix+strconv.Itoa(os.Getpid())+"-")
-	if err != nil {
-		return "", err
-	}
-	if len(dir) > 80 { // a socket's path has 107 bytes
-		_ = os.RemoveAll(dir)
-		return "", fmt.Errorf("%w: the path %s is too long for a socket; set TMPDIR to a shorter one", ErrStart, dir)
-	}
-	return dir, nil
 }
 
 // door is a listening socket that one guest connects to.

@@ -70,7 +70,7 @@ func (s *session) read() error {
 	for len(s.buf) >= wire.HeaderLen && !s.ended {
 		h, err := wire.ParseHeader(s.buf)
 		if err != nil {
-			return s.c.fail(ErrProtocol, "%v", err)
+			return s.c.fail(ErrProtocol, "its device: %v", err)
 		}
 		end := wire.HeaderLen + int(h.Size)
 		if len(s.buf) < end {
@@ -182,7 +182,8 @@ func (s *session) send(fd int, m wire.Message) error {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
-			return s.c.fail(ErrEnded, "its device: %v", err)
+			s.c.vm.wait()
+			return s.c.fail(ErrEnded, "its device: %v; %s", err, s.c.vm.state())
 		default:
 			b = b[n:]
 		}
@@ -319,6 +320,7 @@ func (s *session) call(ring int) error {
 	}
 	m := wire.BackendMessage(wire.BackendVringCall, wire.VringState{Index: uint32(ring)})
 	m.Flags = wire.FlagNeedReply
+	s.c.calling = true
 	if err := s.send(s.backend, m); err != nil {
 		return err
 	}
@@ -374,6 +376,7 @@ func (s *session) readReply(ring int) error {
 	if v, ok := m.Payload.(wire.U64); err != nil && !errors.Is(err, wire.ErrPayloadSize) || ok && v != 0 {
 		return s.c.fail(ErrProtocol, "call of ring %d: answer %v, %v", ring, m, err)
 	}
+	s.c.calling = false
 	return nil
 }
 

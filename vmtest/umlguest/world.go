@@ -201,7 +201,7 @@ func (w *world) boot(k, far Kernel) error {
 // while they run.
 func (w *world) accept() (err error) {
 	for _, c := range w.cal.clients {
-		if c.time, err = c.clock.accept(c.vm, bootPatience); err != nil {
+		if c.time, err = c.clock.accept(c.vm, min(bootPatience, w.cal.patience)); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		c.clock.close()
@@ -293,9 +293,16 @@ func (w *world) markTimes() []vtime.Time {
 	return out
 }
 
+// overtime is how long after its scenario a guest may still run: its program's
+// report takes some readings of the clock.
+const overtime = 10 * time.Second
+
 // schedule sets the marks, and has the guests ask before they run past base.
 func (w *world) schedule() {
 	w.cal.loop.At(base, beginning{}, 0)
+	if w.s.Duration > 0 {
+		w.cal.until = base.Add(w.s.WarmUp + w.s.Duration + overtime)
+	}
 	times := w.markTimes()
 	for i, t := range times {
 		w.cal.loop.At(t, &mark{w, i > 0 && i == len(times)-1}, 0)
