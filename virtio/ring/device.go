@@ -332,12 +332,13 @@ func (d *Device) publishSplit(staged uint16) {
 	if d.fl != nil {
 		d.fl.stageSplit()
 	}
-	if d.dirty != nil {
-		d.logElements(staged)
-	}
 	shm.Release()
+	from := d.shown
 	d.shown = d.used
 	shm.Store16(d.usedIdx, d.shown)
+	if d.dirty != nil {
+		d.logElements(from, staged)
+	}
 	if d.fl != nil {
 		d.fl.doneSplit(d.shown)
 	}

@@ -137,12 +137,12 @@ func (d *Device) publishPacked() {
 	if d.fl != nil {
 		d.fl.stagePacked(p.used, p.shown)
 	}
-	if d.dirty != nil {
-		d.logRing(p.shown, n)
-	}
 	shm.Release()
 	shm.Store64(&d.ring[p.first.off][1], p.firstWord)
 	p.held = false
+	if d.dirty != nil {
+		d.logRing(p.shown, n)
+	}
 	if d.fl != nil {
 		d.fl.donePacked(p.used)
 	}

@@ -115,9 +115,10 @@ func (d *Device) logUsed(off, n uint64) {
 	}
 }
 
-// logElements notes the staged elements of a split ring and the used index.
-func (d *Device) logElements(staged uint16) {
-	from, n := uint64(d.shown&d.mask), uint64(staged)
+// logElements notes the elements of a split ring from index on that were staged,
+// and the used index.
+func (d *Device) logElements(index, staged uint16) {
+	from, n := uint64(index&d.mask), uint64(staged)
 	first := min(n, uint64(d.size)-from)
 	d.logUsed(4+8*from, 8*first)
 	if n > first {
