@@ -1,10 +1,6 @@
 package ring_test
 
-import (
-	"testing"
-
-	"github.com/vnetbench/vnetbench/virtio"
-)
+import "testing"
 
 // Chains that were made available before the device existed are there without
 // a kick.
@@ -101,7 +97,7 @@ func TestMisusePanics(t *testing.T) {
 
 // A chain's slices are reused, and a packet through both sides costs no memory.
 func TestNoAllocs(t *testing.T) {
-	for _, f := range []virtio.Features{0, eventIdx, indirect, indirect | eventIdx} {
+	for _, f := range combinations(indirect, eventIdx, inOrder, packed) {
 		w := newWorld(t, 64, f)
 		out, in := bufs(12, 1500), bufs(100)
 		n := testing.AllocsPerRun(200, func() {

@@ -135,11 +135,11 @@ func TestRearmLitmus(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Log("one processor: the sides never run at once")
 	}
-	for _, f := range []virtio.Features{0, eventIdx} {
+	for _, f := range []virtio.Features{0, eventIdx, packed, packed | eventIdx, packed | eventIdx | inOrder} {
 		for _, window := range []int{1, 2, 64} {
 			for _, delayed := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%v/window=%d/delayed=%v", f, window, delayed), func(t *testing.T) {
-					chains, lost := race(newWorld(t, 64, f), 150*time.Millisecond, window, delayed)
+					chains, lost := race(newWorld(t, 64, f), 75*time.Millisecond, window, delayed)
 					if lost {
 						t.Errorf("both sides sleep after %d chains", chains)
 					}
