@@ -15,6 +15,30 @@ const historyMax = 16
 type PairStats struct {
 	RX netdev.Stats `json:"rx"`
 	TX netdev.Stats `json:"tx"`
+	// SmallExcess is the number of TX data packets beyond those of the largest
+	// size that could have carried the bytes. Stats.CountExcess sets it.
+	SmallExcess uint64 `json:"small_packet_excess"`
+}
+
+// The largest TCP payloads of one packet: of a TSO packet, whose IP packet has at
+// most 65535 bytes, with timestamps, and of a segment at an MTU of 1500.
+const (
+	largestTSO = 65535 - 20 - 32
+	oneSegment = 1500 - 20 - 32
+)
+
+// CountExcess sets SmallExcess of every pair from its counters, by whether the
+// guest of the last session negotiated TSO.
+func (s *Stats) CountExcess() {
+	largest := uint64(oneSegment)
+	if n := len(s.Sessions); n > 0 && s.Sessions[n-1].Acked&(virtio.FeatureHostTSO4|virtio.FeatureHostTSO6) != 0 {
+		largest = largestTSO
+	}
+	for i := range s.Pairs {
+		p := &s.Pairs[i]
+		need := (p.TX.PayloadBytes + largest - 1) / largest
+		p.SmallExcess = p.TX.DataPackets - min(need, p.TX.DataPackets)
+	}
 }
 
 // Stats is a snapshot of a server. The counters of the queues count over all

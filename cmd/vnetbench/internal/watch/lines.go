@@ -27,6 +27,7 @@ type line struct {
 func (l *lines) named(name string) { l.name = name }
 
 func (l *lines) write(kind string, t time.Time, d time.Duration, s *vhost.Stats) error {
+	s.CountExcess()
 	return json.NewEncoder(l.w).Encode(line{Schema, kind, l.name, t, d.Seconds(), *s})
 }
 

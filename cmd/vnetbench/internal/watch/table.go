@@ -28,6 +28,7 @@ var columns = []column{
 	{"tx Gbit", "/s", 7, func(p *vhost.PairStats) float64 { return float64(p.TX.Bytes) * 8e-9 }, false},
 	{"GSO mean", "bytes", 8, gsoMean, true},
 	{">=8 MSS", "% bytes", 7, bigPercent, true},
+	{"excess", "/s", 8, func(p *vhost.PairStats) float64 { return float64(p.SmallExcess) }, false},
 	{"kicks", "/s", 8, func(p *vhost.PairStats) float64 { return float64(p.TX.Kicks) }, false},
 	{"empty", "/s", 7, func(p *vhost.PairStats) float64 { return float64(p.TX.KicksEmpty) }, false},
 	{"tx calls", "/s", 8, func(p *vhost.PairStats) float64 { return float64(p.TX.Calls) }, false},
@@ -114,6 +115,7 @@ type named struct {
 }
 
 func rows(s *vhost.Stats) []named {
+	s.CountExcess()
 	var out []named
 	all := named{name: "all"}
 	for i := range s.Pairs {
@@ -124,6 +126,7 @@ func rows(s *vhost.Stats) []named {
 		out = append(out, named{fmt.Sprint(i), *p})
 		all.stats.RX.Merge(&p.RX)
 		all.stats.TX.Merge(&p.TX)
+		all.stats.SmallExcess += p.SmallExcess
 	}
 	if len(out) > 1 {
 		out = append(out, all)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/watch"
 	"github.com/vnetbench/vnetbench/vhost"
+	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 )
 
@@ -29,7 +30,7 @@ func snapshot(n uint64) vhost.Stats {
 	s.Pairs[1].TX.CallsSuppressed[netdev.CallEventIdx] = 950 * n
 	s.Pairs[1].RX.Drops[netdev.DropNoBuffers] = 7 * n
 	s.Ctrl.Packets, s.Ctrl.Kicks = 4, 4
-	s.Sessions = []vhost.SessionReport{{Generation: 1, Start: began, End: began.Add(3 * time.Second),
+	s.Sessions = []vhost.SessionReport{{Generation: 1, Acked: virtio.FeatureHostTSO4, Start: began, End: began.Add(3 * time.Second),
 		Reason: "front-end closed the connection", Stats: vhost.SessionStats{Messages: 40, Refused: 1}}}
 	return s
 }
@@ -44,14 +45,14 @@ func TestTableOfAnIntervalHasRates(t *testing.T) {
 		}
 	}
 	want := []string{
-		"queue  tx packets  tx Gbit  GSO mean  >=8 MSS     kicks    empty  tx calls    saved  rx packets      acks  rx calls    drops",
-		"pair          /s       /s     bytes  % bytes        /s       /s        /s       /s          /s        /s        /s       /s",
-		"07:08:11.0     0         500    0.010      2000     75.0       150     1.00      25.0        0         200       195      60.0        0",
-		"07:08:11.0     1         500    0.010      2000     75.0       150     1.00      25.0      475         200       195      60.0     3.50",
-		"07:08:11.0   all        1000    0.020      2000     75.0       300     2.00      50.0      475         400       390       120     3.50",
-		"07:08:13.0     0        2000    0.040      2000     75.0       600     4.00       100        0         800       780       240        0",
-		"07:08:13.0     1        2000    0.040      2000     75.0       600     4.00       100     1900         800       780       240     14.0",
-		"07:08:13.0   all        4000    0.080      2000     75.0      1200     8.00       200     1900        1600      1560       480     14.0",
+		"queue  tx packets  tx Gbit  GSO mean  >=8 MSS    excess     kicks    empty  tx calls    saved  rx packets      acks  rx calls    drops",
+		"pair          /s       /s     bytes  % bytes        /s        /s       /s        /s       /s          /s        /s        /s       /s",
+		"07:08:11.0     0         500    0.010      2000     75.0       484       150     1.00      25.0        0         200       195      60.0        0",
+		"07:08:11.0     1         500    0.010      2000     75.0       484       150     1.00      25.0      475         200       195      60.0     3.50",
+		"07:08:11.0   all        1000    0.020      2000     75.0       969       300     2.00      50.0      475         400       390       120     3.50",
+		"07:08:13.0     0        2000    0.040      2000     75.0      1938       600     4.00       100        0         800       780       240        0",
+		"07:08:13.0     1        2000    0.040      2000     75.0      1938       600     4.00       100     1900         800       780       240     14.0",
+		"07:08:13.0   all        4000    0.080      2000     75.0      3877      1200     8.00       200     1900        1600      1560       480     14.0",
 	}
 	var got []string
 	for l := range strings.SplitSeq(strings.TrimSpace(b.String()), "\n") {
@@ -69,7 +70,7 @@ func TestTotalsHaveCountsAndReasons(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Totals of 1m0s:\n",
-		" all        6000    0.120      2000     75.0      1800     12.0       300     2850        2400      2340       720     21.0\n",
+		" all        6000    0.120      2000     75.0      5816      1800     12.0       300     2850        2400      2340       720     21.0\n",
 		`queue 1 rx: drops {"no_buffers":21}`,
 		`queue 1 tx: calls not made {"event_idx":2850}`,
 		"control queue: 4 commands, 4 kicks, 0 calls\n",
