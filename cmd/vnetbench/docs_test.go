@@ -130,7 +130,7 @@ func TestSampleIsWhatRunPrints(t *testing.T) {
 func TestTablesAreWhatRunPrints(t *testing.T) {
 	for name, set := range map[string][]string{
 		"real-kernels": nil, "remedies": nil, "policies": nil, "fix": nil, "fix-workloads": nil,
-		"fix-kvm": {"guest_cpu=kvm", "vcpus=2", "think=0", "host=calibrated", "kernel=6.12"},
+		"fix-kvm": {"guest_cpu=kvm", "vcpus=2", "think=0", "host=calibrated", "kernel=6.12", "release=orphan,napi"},
 	} {
 		var b bytes.Buffer
 		c := runCmd{Scenario: strings.TrimSuffix(name, "-kvm"), Guest: "sim", Table: true, Set: set}

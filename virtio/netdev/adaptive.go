@@ -295,7 +295,6 @@ func (c *control) leave(p *Pair, f *flow) {
 // sender that drains the path to measure it (bbr_update_min_rtt, v6.12) has to
 // see its true length.
 func (c *control) acked(now vtime.Time, p *Pair, f *flow, a *newACK, before frame.Seq, plain bool) bool {
-	f.heard = now
 	if a.payload > 0 || a.sack || a.wnd == 0 || a.flags&^(frame.TCPAck|frame.TCPPsh) != 0 {
 		c.leave(p, f)
 		f.send.since = 0

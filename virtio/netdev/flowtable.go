@@ -52,26 +52,9 @@ type flowTable struct {
 	waiting int
 }
 
-// find returns the flow of a parsed TCP frame, or nil. toGuest says which
-// direction the frame has.
-func (t *flowTable) find(front []byte, in *frame.Info, toGuest bool) *flow {
-	k, ok := in.Key(front)
-	if !ok {
-		return nil
-	}
-	if toGuest {
-		k = k.Reverse()
-	}
-	for i, n := setOf(&k), 0; n < flowWays; i, n = i+1, n+1 {
-		if t.flows[i].key == k {
-			return &t.flows[i]
-		}
-	}
-	return nil
-}
-
-// take is find, which makes the flow if there is none. It takes the place of
-// one whose ACK does not wait; if all in the set wait, it returns nil.
+// take returns the flow of a parsed TCP frame, which begins now if it is not known.
+// toGuest says which direction the frame has. A new flow takes the place of one
+// whose ACK does not wait; if all in its set wait, take returns nil.
 func (t *flowTable) take(now vtime.Time, front []byte, in *frame.Info, toGuest bool) *flow {
 	k, ok := in.Key(front)
 	if !ok {

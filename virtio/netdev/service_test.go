@@ -50,8 +50,10 @@ func TestDelayService(t *testing.T) {
 	if at := tx.Next(w.now); at != w.now.Add(50*time.Microsecond) || at != tx.Looks() {
 		t.Fatalf("next %v, want in 50us", at.Sub(w.now))
 	}
-	if w.packet() || w.packet() {
-		t.Error("a kick for the second or third packet")
+	for i := range 2 {
+		if w.packet() {
+			t.Errorf("a kick for packet %d", i+2)
+		}
 	}
 	w.after(50 * time.Microsecond)
 	if n := w.turnTX(); n != 3 {
@@ -124,8 +126,10 @@ func TestCoalesceCalls(t *testing.T) {
 		tx.Rearm()
 		return call.Needed
 	}
-	if first() || first() || !first() {
-		t.Error("want a call at the third packet, and no sooner")
+	for i := range 3 {
+		if call := first(); call != (i == 2) {
+			t.Errorf("packet %d: call %v, want one at the third", i+1, call)
+		}
 	}
 	w.packet()
 	if _, call := w.pollTX(0, netdev.Budget{}); call.Needed {

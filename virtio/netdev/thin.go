@@ -50,7 +50,11 @@ func (r *RX) flowOf(now vtime.Time) *flow {
 	if in.Layer != frame.LayerL4 || in.Proto != frame.ProtoTCP || in.Fragment || in.VLANs > 0 {
 		return nil
 	}
-	return r.flows.take(now, r.view.front, in, true)
+	fl := r.flows.take(now, r.view.front, in, true)
+	if fl != nil {
+		fl.heard = now
+	}
+	return fl
 }
 
 // newACK is what an inbound TCP frame says.

@@ -31,15 +31,15 @@ func byAxis(t *testing.T, plan string, axes []string, set ...vmtest.Setting) map
 		if err != nil {
 			t.Fatal(err)
 		}
-		key := ""
+		var key strings.Builder
 		for _, a := range axes {
 			v, ok := r.Axes[a]
 			if !ok {
 				v = map[string]string{"kernel": got.Kernel, "release": got.Release, "queue_pairs": strconv.Itoa(got.QueuePairs)}[a]
 			}
-			key += " " + v
+			key.WriteString(" " + v)
 		}
-		out[key[1:]] = got
+		out[key.String()[1:]] = got
 	}
 	return out
 }
