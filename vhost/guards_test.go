@@ -60,7 +60,7 @@ var guards = []guard{
 		}},
 	{row: 41, file: "virtio/netdev/queue.go", pkg: "virtio/netdev",
 		old: "q.broken, q.awake, q.more, q.staged = nil, false, true, 0", new: "q.broken, q.awake, q.more, q.staged = nil, false, false, 0"},
-	{row: 44, file: "vhost/vring.go", pkg: "vhost",
+	{row: 44, file: "vhost/launch.go", pkg: "vhost",
 		old: "r.running, r.base = false, res.Base", new: "r.running, r.base = false, res.Base&0"},
 	{row: 61, file: "vhost/attach.go", pkg: "vhost",
 		old: "	r.maps = keep\n", new: "	r.maps = keep\n	r.mem = nil\n	if r.sess.stats.MemoryChanges > 1 {\n		return\n	}\n"},

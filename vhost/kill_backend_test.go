@@ -119,11 +119,11 @@ func numberOf(f, scratch []byte) (n uint64, ok bool) {
 // wires are a test's ends of the sockets that the back-ends send to and read
 // from, one after the other.
 type wires struct {
-	fromGuest, toGuest     int
-	backendOut, backendIn  int
-	buf, scratch           [2048]byte
-	seen                   map[uint64]int // frames that the guest sent: how often
-	wrong, next, delivered uint64
+	fromGuest, toGuest    int
+	backendOut, backendIn int
+	buf, scratch          [2048]byte
+	seen                  map[uint64]int // frames that the guest sent: how often
+	wrong, next           uint64
 }
 
 func newWires() (*wires, error) {

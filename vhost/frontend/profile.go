@@ -1,6 +1,8 @@
 package frontend
 
 import (
+	"slices"
+
 	"github.com/vnetbench/vnetbench/vhost/wire"
 	"github.com/vnetbench/vnetbench/virtio"
 )
@@ -49,14 +51,7 @@ func never(wire.Request) bool  { return false }
 func always(wire.Request) bool { return true }
 
 func only(list ...wire.Request) func(wire.Request) bool {
-	return func(r wire.Request) bool {
-		for _, x := range list {
-			if x == r {
-				return true
-			}
-		}
-		return false
-	}
+	return func(r wire.Request) bool { return slices.Contains(list, r) }
 }
 
 // join puts lists of steps behind each other.
