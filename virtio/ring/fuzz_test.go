@@ -21,7 +21,7 @@ const (
 	fuzzEnd   = 4096
 )
 
-// fuzzDevice makes a device of an input: a byte of features, a byte of the base,
+// fuzzDevice makes a device of an input: a byte of features and of what is recorded, a byte of the base,
 // and the bytes of guest memory.
 func fuzzDevice(t *testing.T, in []byte) (b []byte, d *ring.Device) {
 	b = make([]byte, fuzzEnd)
@@ -41,6 +41,20 @@ func fuzzDevice(t *testing.T, in []byte) (b []byte, d *ring.Device) {
 	}
 	if flags&2 != 0 {
 		cfg.Features |= virtio.FeatureEventIdx
+	}
+	if flags&8 != 0 {
+		cfg.Features |= virtio.FeatureRingPacked
+		at := uint32(base%fuzzSize) | uint32(base>>7)<<15
+		cfg.Base = at | at<<16
+	}
+	if flags&16 != 0 {
+		cfg.Features |= virtio.FeatureInOrder
+	}
+	if flags&32 != 0 {
+		cfg.Inflight = make([]byte, ring.InflightBytes(fuzzSize, cfg.Features))
+	}
+	if flags&64 != 0 {
+		cfg.Log = ring.Log{Bitmap: make([]byte, 4), Ring: true, RingAddr: fuzzUsed}
 	}
 	d, err := ring.NewDevice(mem, cfg)
 	if err != nil {
@@ -71,9 +85,13 @@ func checkFuzzChain(t *testing.T, c *ring.Chain) {
 // FuzzDevice takes its input for guest memory, and for what the device and a
 // guest that scribbles do: whatever the bytes, nothing panics, no chain reaches
 // beyond memory, no more chains than the queue size are out, and the device
-// writes the used ring and nothing else.
+// writes the used ring and nothing else; of a packed ring, the descriptors and its
+// event structure.
 func FuzzDevice(f *testing.F) {
 	f.Add([]byte{3, 0}, []byte{0, 1, 2, 3, 4, 5, 6, 7})
+	for _, flags := range []byte{8, 9, 11, 27, 59, 123} {
+		f.Add(append([]byte{flags, 0x80}, packedSeed()...), []byte{0, 0, 0, 2, 4, 5, 0, 1, 2, 3, 4, 6, 0, 2, 4, 7, 0, 0, 0, 2, 2, 2, 2, 4})
+	}
 	f.Fuzz(func(t *testing.T, memory, ops []byte) {
 		b, d := fuzzDevice(t, memory)
 		var c ring.Chain
@@ -87,8 +105,7 @@ func FuzzDevice(f *testing.F) {
 			if int(d.InFlight()) != len(heads) || len(heads) > fuzzSize {
 				t.Fatalf("%d chains in flight, %d taken", d.InFlight(), len(heads))
 			}
-			used := fuzzUsed + 6 + 8*fuzzSize
-			if !bytes.Equal(b[:fuzzUsed], before[:fuzzUsed]) || !bytes.Equal(b[used:], before[used:]) {
+			if !bytes.Equal(without(d, b), without(d, before)) {
 				t.Fatalf("operation %d wrote outside the used ring", op)
 			}
 			if op >= 128 && i+2 < len(ops) { // the guest writes, anywhere
@@ -96,6 +113,41 @@ func FuzzDevice(f *testing.F) {
 			}
 		}
 	})
+}
+
+// without is the guest memory without what a device may write.
+func without(d *ring.Device, b []byte) []byte {
+	b = bytes.Clone(b)
+	if d.Packed() {
+		clear(b[fuzzDesc : fuzzDesc+16*fuzzSize])
+		clear(b[fuzzUsed : fuzzUsed+4])
+		return b
+	}
+	clear(b[fuzzUsed : fuzzUsed+6+8*fuzzSize])
+	return b
+}
+
+// packedSeed is guest memory with a packed ring: a plain chain, one of three
+// descriptors, one with a table, a bad one, and one that a device breaks over.
+func packedSeed() []byte {
+	b := make([]byte, fuzzEnd)
+	for i, d := range []pdesc{
+		{fuzzFree, 64, 1, fAvail}, {fuzzFree, 8, 2, fAvail | fNext}, {fuzzSplit - 4, 8, 2, fAvail | fNext},
+		{fuzzFree, 16, 2, fAvail | fWrite}, {fuzzFree + 256, 32, 3, fAvail | fIndirect}, {fuzzEnd, 1, 4, fAvail},
+		{fuzzFree, 9, 5, fAvail | fWrite}, {fuzzFree, 9, 5, fAvail | fNext}, {fuzzFree, 9, 5, 0},
+	} {
+		putDesc(b[fuzzDesc+16*i:], d)
+	}
+	putDesc(b[fuzzFree+256:], pdesc{fuzzFree, 12, 0, 0})
+	putDesc(b[fuzzFree+272:], pdesc{fuzzFree + 512, 100, 0, fWrite})
+	return b
+}
+
+func putDesc(b []byte, d pdesc) {
+	le.PutUint64(b, d.addr)
+	le.PutUint32(b[8:], d.len)
+	le.PutUint16(b[12:], d.id)
+	le.PutUint16(b[14:], d.flags)
 }
 
 // fuzzStep does what op says and returns the heads of the chains that are out.
@@ -109,7 +161,7 @@ func fuzzStep(t *testing.T, d *ring.Device, c *ring.Chain, heads []uint16, op by
 		if fault, is := err.(ring.Fault); err != nil && (!is || fault == 0 || fault >= ring.NumFaults) {
 			t.Fatalf("error %v", err)
 		}
-		if c.HasHead != (ok || err != nil && err != error(ring.ErrAvailJump)) {
+		if c.HasHead != (ok || err != nil && err != error(ring.ErrAvailJump) && err != error(ring.ErrWrap)) {
 			t.Fatalf("%v, %v, HasHead %v", ok, err, c.HasHead)
 		}
 		if c.HasHead {
@@ -142,6 +194,9 @@ func fuzzStep(t *testing.T, d *ring.Device, c *ring.Chain, heads []uint16, op by
 // and slots are not invented.
 func FuzzDriver(f *testing.F) {
 	f.Add(byte(3), []byte{0, 1, 2, 3, 0, 130, 1, 66, 129, 7})
+	for flags := range byte(16) { // used elements of either layout
+		f.Add(flags, []byte{0, 0, 1, 129, 7, 131, 161, 3, 3, 4, 0, 1, 129, 15, 3, 5, 128, 16, 3, 7})
+	}
 	f.Fuzz(func(t *testing.T, flags byte, ops []byte) {
 		b := make([]byte, 1<<16)
 		mem := memory(t, shm.Region{GPA: 0, Mem: b})
@@ -152,6 +207,13 @@ func FuzzDriver(f *testing.F) {
 		if flags&2 != 0 {
 			cfg.Features |= virtio.FeatureEventIdx
 		}
+		if flags&4 != 0 {
+			cfg.Features |= virtio.FeatureRingPacked
+		}
+		if flags&8 != 0 {
+			cfg.Features |= virtio.FeatureInOrder
+		}
+		cfg.Base = ring.StartBase(cfg.Features)
 		q, err := ring.NewDriver(mem, cfg)
 		if err != nil {
 			t.Fatal(err)
