@@ -99,6 +99,9 @@ func (w *worker) receive(now vtime.Time) {
 	if err != nil {
 		w.fail(err)
 	}
+	for i := w.dev.NextPassed(); i >= 0; i = w.dev.NextPassed() {
+		w.events.passed(i)
+	}
 	w.rxReady = more && !w.pair.RX.Starved()
 	w.rxMore = more
 }

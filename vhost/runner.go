@@ -197,6 +197,15 @@ func (r *runner) control(actions []netdev.Action) {
 	}
 }
 
+// passed wakes the worker of a pair that has frames from another one.
+func (r *runner) passed(pair int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.workers[pair]; w != nil {
+		w.poke()
+	}
+}
+
 // guestOffloads are the features that the guest can switch off while it runs.
 const guestOffloads = virtio.FeatureGuestCSum | virtio.FeatureGuestTSO4 |
 	virtio.FeatureGuestTSO6 | virtio.FeatureGuestECN | virtio.FeatureGuestUFO |

@@ -54,6 +54,7 @@ type events interface {
 	missing(m ring.Missing)          // a chain waits for a translation
 	died(err error)                  // a worker ended: the session cannot go on
 	control(actions []netdev.Action) // the control queue changed something
+	passed(pair int)                 // a pair was given frames that came in at another
 }
 
 // worker serves a queue pair, or the control queue, on an OS thread of its own:

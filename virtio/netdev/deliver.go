@@ -30,6 +30,14 @@ func (r *RX) Deliver(now vtime.Time, h *virtio.NetHdr, f []byte) DropReason {
 	r.view.parse(r.whole[:], len(f))
 	r.clock = now
 	r.saw(AtPort)
+	if why, other := r.passOn(); other {
+		return why
+	}
+	return r.deliverHere(now, h, f)
+}
+
+// deliverHere delivers the frame f, which is in r.view.
+func (r *RX) deliverHere(now vtime.Time, h *virtio.NetHdr, f []byte) DropReason {
 	if r.flows != nil {
 		if r.deliverThin(now, h, f) {
 			return DropNone
@@ -83,6 +91,9 @@ func (r *RX) Commit(n int, h *virtio.NetHdr) DropReason {
 	r.view.hdr = *h
 	r.view.parse(r.data, n)
 	r.saw(AtPort)
+	if why, other := r.passOn(); other {
+		return why
+	}
 	if r.flows != nil {
 		if f := r.commitThin(r.clock, n, h); f != nil {
 			v, why := r.gate()

@@ -25,6 +25,7 @@ type Device struct {
 	announce atomic.Bool      // the guest has been asked to announce itself
 	coal     [2]atomic.Uint64 // Coalescing of all queues, packed, by direction
 	flows    steering
+	passed   [virtio.MaxQueuePairs / 64]atomic.Uint64 // pairs that were given frames by others
 
 	pairs []*Pair
 	ctrl  *Ctrl
@@ -73,6 +74,11 @@ func (d *Device) SetFeatures(acked virtio.Features) error {
 	}
 	d.acked = acked
 	d.filter.Store(d.freshFilter())
+	if acked.Has(virtio.FeatureRSS) {
+		for _, p := range d.pairs {
+			p.RX.box.open()
+		}
+	}
 	return nil
 }
 

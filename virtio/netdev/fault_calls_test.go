@@ -92,9 +92,11 @@ func TestFault082DelayedCallsOnPacked(t *testing.T) {
 				w.queueTX(0, append(w.encode(virtio.NetHdr{}), f...))
 			}
 			w.kick(0)
+			w.tx[0].DisableCalls()
 			enable(w.tx[0])
 			for range 64 {
 				if _, call := w.pollTX(0, netdev.Budget{Packets: 1}); call.Needed {
+					w.tx[0].DisableCalls() // as NAPI does
 					w.reap(w.tx[0])
 					enable(w.tx[0])
 				}

@@ -23,6 +23,7 @@ type RX struct {
 	bufs    buffers
 	ahead   ahead
 	spill   spill
+	box     passBox // from other pairs
 	view    frameView
 	work    Work // since the last Poll
 
@@ -96,6 +97,7 @@ func (r *RX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 		r.look(r.bufs.len() + r.ahead.len())
 		r.more = false
 	}
+	r.takePassed()
 	var done Work
 	for r.spill.frames > 0 && !r.reserved && r.enabled && b.within(&done, r.size) {
 		if !r.unspill(&done) {
@@ -116,7 +118,7 @@ func (r *RX) Next(now vtime.Time) vtime.Time {
 	if !r.running() {
 		return vtime.Never
 	}
-	if r.staged > 0 || r.more && r.spill.frames > 0 {
+	if r.staged > 0 || r.more && r.spill.frames > 0 || r.box.front() != nil {
 		return now
 	}
 	return max(now, min(r.thinAt, r.callNext()))
@@ -181,6 +183,9 @@ func (r *RX) abandon() {
 	if r.flows != nil {
 		r.stats.Drops[DropStopped] += uint64(r.flows.waiting)
 		r.flows.clear()
+	}
+	for ; r.box.front() != nil; r.box.drop() {
+		r.stats.Drops[DropStopped]++
 	}
 	r.thinAt = vtime.Never
 	r.detach()

@@ -115,6 +115,9 @@ type Stats struct {
 	// arrived with the word that their checksum is right (RX).
 	NeedsCSum uint64 `json:"needs_csum"`
 	DataValid uint64 `json:"data_valid"`
+	// Passed counts frames that came in here and that the guest's indirection
+	// table has another pair receive, which counts them as its own (RX).
+	Passed uint64 `json:"passed"`
 	// Refused counts commands that were answered with an error (control).
 	Refused uint64 `json:"refused"`
 	// BigBytes counts the payload bytes in GSO frames of BigSegs times their
@@ -198,14 +201,14 @@ type Stats struct {
 	UsedToCall Hist `json:"used_to_call_ns"`
 }
 
-func (s *Stats) counters() [32]*uint64 {
+func (s *Stats) counters() [33]*uint64 {
 	return [...]*uint64{
 		&s.Packets, &s.Bytes, &s.PayloadBytes, &s.DataPackets, &s.Segs,
 		&s.GSOPackets, &s.GSOSegs, &s.BigBytes, &s.ACKs, &s.PureACKs, &s.Descs,
 		&s.CSums, &s.Spilled, &s.FullStops, &s.StaleTokens, &s.Thinned, &s.Joined, &s.Floor,
 		&s.Kicks, &s.Wakes, &s.KicksCoalesced, &s.KicksEmpty,
 		&s.KicksSuppressed, &s.SuppressedBatches,
-		&s.GSOBytes, &s.GSOSegBytes, &s.Cut, &s.NeedsCSum, &s.DataValid, &s.Refused, &s.CutGSO, &s.CutGSOBytes,
+		&s.GSOBytes, &s.GSOSegBytes, &s.Cut, &s.NeedsCSum, &s.DataValid, &s.Refused, &s.Passed, &s.CutGSO, &s.CutGSOBytes,
 	}
 }
 
