@@ -2,6 +2,7 @@ package vhost
 
 import (
 	"github.com/vnetbench/vnetbench/vhost/osio"
+	"github.com/vnetbench/vnetbench/vhost/wire"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/virtio/ring"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
@@ -23,6 +24,7 @@ type leg struct {
 	log     RingLog    // what is noted in the dirty log
 	called  bool       // a call was due since the ring started, made or owed
 	buf     [8]byte
+	msg     []byte // scratch of tell
 }
 
 func newLeg(dir netdev.Dir) leg { return leg{dir: dir, fds: [3]int{-1, -1, -1}} }
@@ -43,16 +45,32 @@ func (w *worker) setFD(l *leg, kind FDKind, fd int) {
 	}
 }
 
-// makeCall notifies the guest, and accounts what became of it. Without a
-// descriptor the call is made when there is one.
+// makeCall notifies the guest, and accounts what became of it: by the ring's
+// descriptor, or else by a message if that was negotiated. Without either the call
+// is made when there is one.
 func (w *worker) makeCall(l *leg) {
 	l.called = true
-	fd := l.fds[CallFD]
-	if fd < 0 {
-		return
+	if fd := l.fds[CallFD]; fd >= 0 {
+		w.callResult(l, w.clock.Now(), osio.WriteEvent(fd))
+	} else if ch := w.inband.Load(); ch >= 0 {
+		w.callResult(l, w.clock.Now(), l.tell(int(ch), wire.BackendVringCall))
 	}
-	err := osio.WriteEvent(fd)
-	w.callResult(l, w.clock.Now(), err)
+}
+
+// callAgain makes the calls that were due before on another channel. It runs on
+// the thread.
+func (w *worker) callAgain() {
+	for i := range w.legs {
+		if l := &w.legs[i]; l.running && l.called {
+			w.makeCall(l)
+		}
+	}
+}
+
+// tell sends a message about the ring on the back-end's channel.
+func (l *leg) tell(channel int, r wire.BackendRequest) error {
+	l.msg = wire.BackendMessage(r, wire.VringState{Index: uint32(l.ring)}).Append(l.msg[:0])
+	return osio.SendOrWrite(channel, l.msg)
 }
 
 // readKicks reads the kick descriptor and accounts what was there. A
@@ -98,6 +116,8 @@ func (w *worker) report(l *leg, err error) {
 	l.broken = true
 	if fd := l.fds[ErrFD]; fd >= 0 {
 		_ = osio.WriteEvent(fd)
+	} else if ch := w.inband.Load(); ch >= 0 {
+		_ = l.tell(int(ch), wire.BackendVringErr)
 	}
 	w.events.broken(l.ring, err)
 }

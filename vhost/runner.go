@@ -84,6 +84,7 @@ func newRunner(ch *channel, dev *netdev.Device, cfg *Config) *runner {
 	r.shared.grace, r.shared.poll, r.shared.cpus = cfg.EnableGrace, cfg.PollTime, cfg.CPUs
 	r.shared.pairs.Store(int32(dev.Pairs()))
 	r.shared.logFD.Store(-1)
+	r.shared.inband.Store(-1)
 	r.dirty.fd, r.userfault = -1, -1
 	return r
 }
@@ -387,8 +388,13 @@ func (r *runner) setBackend(fd int) error {
 		osio.Close(fd)
 		return err
 	}
-	osio.Close(r.backend)
+	old := r.backend
 	r.backend = fd
+	if r.sess.Protocol().Has(wire.ProtocolInband) {
+		r.shared.inband.Store(int32(fd))
+		r.everyWorker((*worker).callAgain) // who had the old number is done with it
+	}
+	osio.Close(old)
 	return nil
 }
 

@@ -34,7 +34,7 @@ type Config struct {
 	// the server, which does not close them.
 	Ports []Port
 	// Protocol is the offer of protocol features; 0 is ProtocolOffer. It has to be
-	// a subset of that or of PostcopyOffer.
+	// a subset of that, of PostcopyOffer or of InbandOffer.
 	Protocol wire.ProtocolFeatures
 	// QueueNum says what GET_QUEUE_NUM counts.
 	QueueNum QueueNumMode
@@ -75,7 +75,7 @@ func (c Config) withDefaults() (Config, error) {
 	if n := dev.Pairs(); len(c.Ports) != n {
 		return c, fmt.Errorf("%w: Ports: %d for %d queue pairs", ErrConfig, len(c.Ports), n)
 	}
-	if extra := c.Protocol &^ (ProtocolOffer | PostcopyOffer); extra != 0 {
+	if extra := c.Protocol &^ (ProtocolOffer | PostcopyOffer | InbandOffer); extra != 0 {
 		return c, fmt.Errorf("%w: Protocol: %v is not implemented", ErrConfig, extra)
 	}
 	if c.QueueNum > QueueNumRings {

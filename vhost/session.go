@@ -36,10 +36,11 @@ const (
 	PostcopyOffer = ProtocolOffer&^wire.ProtocolConfigureMemSlots | wire.ProtocolPagefault
 )
 
-// InbandOffer is for a composer that takes kicks as messages (KickRing) and makes
-// calls as messages on the socket of SetBackendFD, and does none of the actions
-// that belong to migration: User Mode Linux in virtual time needs that. Server
-// does not offer it.
+// InbandOffer is for front-ends whose kicks and calls are messages: User Mode Linux
+// in virtual time. Kicks come as KickRing, calls go to the socket of SetBackendFD.
+// It has nothing of migration, so that a composer of its own needs no more than
+// that. It is never the default: QEMU acknowledges the bit, which it does not
+// know.
 const InbandOffer = basicOffer | wire.ProtocolInband
 
 // MaxMemSlots is what GET_MAX_MEM_SLOTS answers: how many memory regions a

@@ -41,6 +41,7 @@ type shared struct {
 	owns   func(addr uintptr) bool // whether an address is guest memory
 	grace  time.Duration           // Config.EnableGrace
 	logFD  atomic.Int32            // to be written when pages were logged, -1 for none
+	inband atomic.Int32            // channel for calls as messages, -1 for none
 	poll   time.Duration           // Config.PollTime
 	cpus   []int                   // Config.CPUs
 
