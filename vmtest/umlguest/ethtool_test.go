@@ -36,6 +36,9 @@ func TestEthtool(t *testing.T) {
 			g := startPlain(t, k, netdev.DefaultFeatures, &sink.Port{}, &sink.Port{})
 			said := g.report(t)
 			st := g.srv.Stats()
+			if acked := st.Sessions[0].Acked; !acked.Has(virtio.FeatureRingPacked) {
+				t.Errorf("acknowledged %v, without packed rings", acked)
+			}
 			checkCoalescing(t, said, &st, name)
 			checkUSO(t, &st, name)
 			if name == "6.12" { // 6.1 knows neither per-queue parameters nor counters
