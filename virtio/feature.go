@@ -145,3 +145,24 @@ func (f Features) CheckOffer() error {
 	}
 	return nil
 }
+
+// ParseFeature returns the bit of that name, in upper or lower case, and false if
+// there is none.
+func ParseFeature(name string) (Features, bool) {
+	for _, n := range featureNames {
+		if strings.EqualFold(n.name, name) {
+			return n.bit, true
+		}
+	}
+	return 0, false
+}
+
+// Names returns the names of the bits in f that have one, lowest first.
+func (f Features) Names() (names []string) {
+	for _, n := range featureNames {
+		if f.Has(n.bit) {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}

@@ -20,6 +20,7 @@ import (
 // own, for one front-end after the other.
 type serveCmd struct {
 	connection
+	offer
 	QueuePairs int           `default:"1" placeholder:"N" help:"Queue pairs, 1 to 128."`
 	Net        []string      `default:"sink" placeholder:"KIND" sep:"none" help:"The host's side, once for all sockets or once for each: tap:NAME, a multi-queue tap (tap: alone makes one); sink, which throws away what comes (default; sink:copy reads it first); source:BYTES, which sends frames of that length as fast as the guest takes them; reflect, which sends back what comes."`
 	MAC        string        `name:"mac" placeholder:"MAC" help:"Station address; that of each further socket is one higher."`
@@ -191,6 +192,9 @@ func (c *serveCmd) config(i int) (vhost.Config, error) {
 	}
 	if c.QueuePairs == 0 {
 		return cfg, errors.New("--queue-pairs: 0 is not in 1..128")
+	}
+	if err := c.apply(&cfg.Device); err != nil {
+		return cfg, err
 	}
 	dev, err := netdev.New(cfg.Device)
 	if err != nil {
