@@ -115,7 +115,7 @@ type chainRule struct {
 	want ring.Fault
 	// only limits the rule: nil is everywhere.
 	only func(packed, indirect bool, i, n int) bool
-	// brk says whether a packed ring is beyond repair afterwards.
+	// brk says whether the ring is beyond repair afterwards.
 	brk bool
 }
 
@@ -156,17 +156,30 @@ func chainRules() []chainRule {
 	}
 }
 
+// hostileLayouts are the kinds of ring.
+var hostileLayouts = []virtio.Features{
+	0, virtio.FeatureRingPacked, virtio.FeatureInOrder, virtio.FeatureRingPacked | virtio.FeatureInOrder,
+}
+
+// layoutName names a kind of ring.
+func layoutName(f virtio.Features) string {
+	if f == 0 {
+		return "split"
+	}
+	return f.String()
+}
+
 // hostileChains applies each rule to each descriptor of a chain, in each layout.
 func hostileChains() (all []hostileCase) {
-	for _, packed := range []virtio.Features{0, virtio.FeatureRingPacked} {
+	for _, layout := range hostileLayouts {
 		for _, indirect := range []bool{false, true} {
 			for _, dir := range []netdev.Dir{netdev.DirTX, netdev.DirRX, netdev.DirCtrl} {
 				for _, r := range chainRules() {
 					for i := range 3 {
-						if r.only != nil && !r.only(packed != 0, indirect, i, 3) {
+						if r.only != nil && !r.only(layout.Has(virtio.FeatureRingPacked), indirect, i, 3) {
 							continue
 						}
-						all = append(all, chainCase(r, packed, indirect, dir, i))
+						all = append(all, chainCase(r, layout, indirect, dir, i))
 					}
 				}
 			}
@@ -175,16 +188,13 @@ func hostileChains() (all []hostileCase) {
 	return append(all, hostileDirections()...)
 }
 
-func chainCase(r chainRule, packed virtio.Features, indirect bool, dir netdev.Dir, i int) hostileCase {
+func chainCase(r chainRule, layout virtio.Features, indirect bool, dir netdev.Dir, i int) hostileCase {
 	want := r.want
 	if r.name == "too many bytes" {
 		want = ring.ErrBadAddress // the first descriptor's 4 GiB are not there
 	}
-	if r.name == "indirect and next" && packed == 0 && indirect {
-		want = ring.ErrIndirectNested
-	}
-	name := fmt.Sprintf("%s, descriptor %d, packed %v, table %v", r.name, i, packed != 0, indirect)
-	return hostileCase{name: name, dir: dir, ring: packed, want: netdev.FaultDrop(want), broken: r.brk && packed != 0,
+	name := fmt.Sprintf("%s, descriptor %d, %s, table %v", r.name, i, layoutName(layout), indirect)
+	return hostileCase{name: name, dir: dir, ring: layout, want: netdev.FaultDrop(want), broken: r.brk,
 		do: func(w *world) {
 			chain := w.goodChain(dir)
 			r.edit(w, chain, i)
@@ -211,13 +221,13 @@ func hostileDirections() (all []hostileCase) {
 		netdev.DirRX:   {netdev.DropDirection, order, order},
 		netdev.DirCtrl: {order, netdev.DropNone, netdev.DropNoAck},
 	}
-	for _, packed := range []virtio.Features{0, virtio.FeatureRingPacked} {
+	for _, layout := range hostileLayouts {
 		for _, indirect := range []bool{false, true} {
 			for dir, want := range wants {
 				for i := range 3 {
 					all = append(all, hostileCase{
-						name: fmt.Sprintf("direction of descriptor %d, packed %v, table %v", i, packed != 0, indirect),
-						dir:  dir, ring: packed, want: want[i],
+						name: fmt.Sprintf("direction of descriptor %d, %s, table %v", i, layoutName(layout), indirect),
+						dir:  dir, ring: layout, want: want[i],
 						do: func(w *world) {
 							chain := w.goodChain(dir)
 							chain[i].flags ^= fWrite
