@@ -190,10 +190,13 @@ const recallTime = 25 * time.Microsecond
 
 // show makes the staged used entries visible.
 func (q *queue) show(now vtime.Time, w *Work, n int) {
-	w.Completed += q.staged
-	q.runCall += uint64(q.staged)
 	q.staged = 0
-	q.q.Publish()
+	shown := int(q.q.Publish()) // with IN_ORDER not what waits for its turn
+	if shown == 0 {
+		return
+	}
+	w.Completed += shown
+	q.runCall += uint64(shown)
 	q.coal.add(now, n)
 }
 
