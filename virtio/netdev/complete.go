@@ -37,7 +37,9 @@ func (t *TX) complete(now vtime.Time) {
 			t.withheld++
 			continue
 		}
-		t.forced = t.forced || len(t.held) > 0
+		if len(t.held) > 0 {
+			t.overtake(now)
+		}
 		t.finish(now, head)
 	}
 }

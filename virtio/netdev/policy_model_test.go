@@ -62,7 +62,8 @@ type modelACK struct {
 }
 
 func newPolicyModel(t *testing.T, rt *rapid.T) *policyModel {
-	m := &policyModel{world: newWorld(t, setup{size: 64, wire: &wire{delay: 2000}}), rt: rt, given: map[uint16]modelACK{}}
+	kind := rapid.SampledFrom([]virtio.Features{0, virtio.FeatureRingPacked, virtio.FeatureInOrder, virtio.FeatureRingPacked | virtio.FeatureInOrder}).Draw(rt, "ring")
+	m := &policyModel{world: newWorld(t, setup{size: 64, ring: kind, wire: &wire{delay: 2000}}), rt: rt, given: map[uint16]modelACK{}}
 	for i := range m.flows {
 		m.flows[i] = modelFlow{seq: 1000, ack: 1000, inSeq: 1}
 	}
