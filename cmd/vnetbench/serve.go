@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/watch"
+	"github.com/vnetbench/vnetbench/hostnet/vswitch/live"
 	"github.com/vnetbench/vnetbench/vhost"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 )
@@ -22,7 +23,7 @@ type serveCmd struct {
 	connection
 	offer
 	QueuePairs int           `default:"1" placeholder:"N" help:"Queue pairs, 1 to 128."`
-	Net        []string      `default:"sink" placeholder:"KIND" sep:"none" help:"The host's side, once for all sockets or once for each: tap:NAME, a multi-queue tap (tap: alone makes one); sink, which throws away what comes (default; sink:copy reads it first); source:BYTES, which sends frames of that length as fast as the guest takes them; reflect, which sends back what comes."`
+	Net        []string      `default:"sink" placeholder:"KIND" sep:"none" help:"The host's side, once for all sockets or once for each: tap:NAME, a multi-queue tap (tap: alone makes one); sink, which throws away what comes (default; sink:copy reads it first); source:BYTES, which sends frames of that length as fast as the guest takes them; reflect, which sends back what comes; switch:NAME, a port of a switch that the sockets with the same name share."`
 	MAC        string        `name:"mac" placeholder:"MAC" help:"Station address; that of each further socket is one higher."`
 	MTU        uint16        `name:"mtu" placeholder:"BYTES" help:"Largest IP packet."`
 	Policy     string        `default:"none" help:"Completion policy (see list --policies)."`
@@ -34,6 +35,8 @@ type serveCmd struct {
 	Stats      time.Duration `default:"1s" placeholder:"TIME" help:"Interval of the statistics; 0: totals only."`
 	Format     string        `enum:"text,json" default:"text" help:"Format of the statistics: text (a table) or json (lines)."`
 	Quiet      bool          `help:"Log only what goes wrong."`
+
+	switches map[string]*live.Switch // by name
 }
 
 // Run serves until SIGINT or SIGTERM, which are its ordinary end.

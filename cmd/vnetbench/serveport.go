@@ -12,13 +12,15 @@ import (
 	"github.com/vnetbench/vnetbench/hostnet/sink"
 	"github.com/vnetbench/vnetbench/hostnet/source"
 	"github.com/vnetbench/vnetbench/hostnet/tap"
+	"github.com/vnetbench/vnetbench/hostnet/vswitch"
+	"github.com/vnetbench/vnetbench/hostnet/vswitch/live"
 	"github.com/vnetbench/vnetbench/vhost"
 	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
 
 // netKinds are the spellings of --net, as one that is mistyped is compared with.
-var netKinds = []string{"tap:", "sink", "sink:copy", "source:64", "reflect"}
+var netKinds = []string{"tap:", "sink", "sink:copy", "source:64", "reflect", "switch:"}
 
 // ports opens the host's side of the queue pairs that spec describes.
 func (c *serveCmd) ports(spec string, log *slog.Logger, mac frame.MAC) (ports []vhost.Port, closePorts func(), err error) {
@@ -30,6 +32,8 @@ func (c *serveCmd) ports(spec string, log *slog.Logger, mac frame.MAC) (ports []
 		return c.each(func() (vhost.Port, error) { return &sink.Port{Copy: colon}, nil })
 	case spec == "reflect":
 		return c.each(func() (vhost.Port, error) { return reflect.New() })
+	case kind == "switch" && colon:
+		return c.switched(arg)
 	case kind == "source" && colon:
 		n, err := strconv.Atoi(arg)
 		if err != nil {
@@ -37,7 +41,7 @@ func (c *serveCmd) ports(spec string, log *slog.Logger, mac frame.MAC) (ports []
 		}
 		return c.each(func() (vhost.Port, error) { return source.New(n, mac) })
 	}
-	return nil, nil, fmt.Errorf("--net: unknown %q; the nearest is %q; write tap:NAME, tap:, sink, sink:copy, source:BYTES or reflect",
+	return nil, nil, fmt.Errorf("--net: unknown %q; the nearest is %q; write tap:NAME, tap:, sink, sink:copy, source:BYTES, reflect or switch:NAME",
 		spec, vmtest.Nearest(spec, netKinds))
 }
 
@@ -57,6 +61,33 @@ func (c *serveCmd) each(open func() (vhost.Port, error)) (ports []vhost.Port, cl
 		ports = append(ports, p)
 	}
 	return ports, closePorts, nil
+}
+
+// switched adds a port to the switch of that name, which the sockets of this
+// process share.
+func (c *serveCmd) switched(name string) (ports []vhost.Port, closePorts func(), err error) {
+	sw := c.switches[name]
+	if sw == nil {
+		if sw, err = live.New(vswitch.Config{}); err != nil {
+			return nil, nil, err
+		}
+		if c.switches == nil {
+			c.switches = map[string]*live.Switch{}
+		}
+		c.switches[name] = sw
+	}
+	queues, err := sw.AddPort(c.QueuePairs)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--net: %w", err)
+	}
+	for _, q := range queues {
+		ports = append(ports, q)
+	}
+	return ports, func() {
+		for _, p := range ports {
+			_ = p.Close()
+		}
+	}, nil
 }
 
 // taps opens the queues of a tap.

@@ -6,6 +6,7 @@ package reflect
 import (
 	"math"
 
+	"github.com/vnetbench/vnetbench/hostnet/internal/fifo"
 	"github.com/vnetbench/vnetbench/vhost/osio"
 	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/frame"
@@ -20,10 +21,7 @@ const DefaultRoom = 1 << 20
 // it has no room it answers Full, so that no frame is lost. It is a netdev.Port
 // and a vhost.Port. It is not safe for concurrent use.
 type Port struct {
-	buf    []byte // records, one behind the other around the end
-	head   int    // offset of the first record
-	used   int    // bytes in use
-	frames int
+	frames *fifo.Queue
 
 	ready  int  // eventfd, readable while frames wait
 	room   int  // eventfd, not writable while the guest waits for room
@@ -43,9 +41,6 @@ type Stats struct {
 	Lost     int64 // frames that were dropped since the guest does not receive
 }
 
-// record is what stands before each frame: its length and its net header.
-const record = 4 + virtio.NetHdrLen
-
 // New makes a port. The error is that of eventfd2.
 func New() (*Port, error) {
 	ready, err := osio.Eventfd(0)
@@ -57,7 +52,7 @@ func New() (*Port, error) {
 		osio.Close(ready)
 		return nil, err
 	}
-	return &Port{buf: make([]byte, DefaultRoom), ready: ready, room: room, gone: true}, nil
+	return &Port{frames: fifo.New(DefaultRoom), ready: ready, room: room, gone: true}, nil
 }
 
 // Stats returns the counters.
@@ -70,44 +65,22 @@ func (p *Port) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.Tok
 		n += len(b)
 	}
 	switch {
-	case p.gone || record+n > len(p.buf):
+	case p.gone || !p.frames.Ever(n):
 		p.stats.Lost++
 		return now, netdev.Sent
-	case p.used+record+n > len(p.buf):
+	case !p.frames.Fits(n):
 		p.stats.Full++
 		p.block()
 		return now, netdev.Full
 	}
-	var rec [record]byte
-	putLen(rec[:], n)
-	h.Encode(rec[4:])
-	p.append(rec[:])
-	for _, b := range iov {
-		p.append(b)
-	}
-	p.frames++
+	p.frames.Put(h, iov, n)
 	p.stats.Taken++
 	return now, netdev.Sent
 }
 
-// append writes b behind the last byte in use.
-func (p *Port) append(b []byte) {
-	at := (p.head + p.used) % len(p.buf)
-	n := copy(p.buf[at:], b)
-	copy(p.buf, b[n:])
-	p.used += len(b)
-}
-
-// peek reads from the offset behind the first byte in use on.
-func (p *Port) peek(off int, b []byte) {
-	at := (p.head + off) % len(p.buf)
-	n := copy(b, p.buf[at:])
-	copy(b[n:], p.buf)
-}
-
 // Flush makes the port readable if frames wait.
 func (p *Port) Flush(vtime.Time) {
-	if p.frames > 0 && !p.signal {
+	if p.frames.Len() > 0 && !p.signal {
 		p.signal = true
 		p.keep(osio.WriteEvent(p.ready))
 	}
@@ -116,13 +89,8 @@ func (p *Port) Flush(vtime.Time) {
 // Receive gives waiting frames to the guest, at most budget of them.
 func (p *Port) Receive(now vtime.Time, rx *netdev.RX, budget int) (n int, more bool, err error) {
 	var h virtio.NetHdr
-	for ; n < budget && p.frames > 0 && rx.Waiting() == 0; n++ {
-		var rec [record]byte
-		p.peek(0, rec[:])
-		h.Decode(rec[4:])
-		f := p.scratch(getLen(rec[:]))
-		p.peek(record, f)
-		p.drop(record + len(f))
+	for ; n < budget && p.frames.Len() > 0 && rx.Waiting() == 0; n++ {
+		f := p.frames.Pop(&h, &p.out)
 		var src frame.MAC
 		copy(src[:], f[6:])
 		copy(f[6:], f[:6])
@@ -131,32 +99,10 @@ func (p *Port) Receive(now vtime.Time, rx *netdev.RX, budget int) (n int, more b
 		p.stats.Returned++
 	}
 	p.unblock()
-	if p.frames == 0 {
+	if p.frames.Len() == 0 {
 		p.quiet()
 	}
-	return n, p.frames > 0, p.fault
-}
-
-// drop forgets the first record, of n bytes with its frame.
-func (p *Port) drop(n int) {
-	p.head = (p.head + n) % len(p.buf)
-	p.used -= n
-	p.frames--
-}
-
-func (p *Port) scratch(n int) []byte {
-	if len(p.out) < n {
-		p.out = make([]byte, n)
-	}
-	return p.out[:n]
-}
-
-func putLen(b []byte, n int) {
-	b[0], b[1], b[2], b[3] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
-}
-
-func getLen(b []byte) int {
-	return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 | int(b[3])<<24
+	return n, p.frames.Len() > 0, p.fault
 }
 
 // block makes room unwritable: the count of an eventfd stands at its largest.
@@ -169,7 +115,7 @@ func (p *Port) block() {
 
 // unblock makes room writable once half of the buffer is free.
 func (p *Port) unblock() {
-	if p.full && p.used <= len(p.buf)/2 {
+	if p.full && p.frames.Used() <= p.frames.Cap()/2 {
 		p.full = false
 		p.clear(p.room)
 	}
@@ -208,8 +154,7 @@ func (p *Port) Negotiated(virtio.Features) error {
 func (p *Port) Enable(on bool) error {
 	p.gone = !on
 	if p.gone {
-		p.stats.Lost += int64(p.frames)
-		p.head, p.used, p.frames = 0, 0, 0
+		p.stats.Lost += int64(p.frames.Clear())
 		p.unblock()
 		p.quiet()
 	}

@@ -67,10 +67,11 @@ func (r *RX) deliverAhead(h *virtio.NetHdr, f []byte) bool {
 	return true
 }
 
-// passes reports whether a frame without offloads certainly goes through. What
-// it does not let through gate looks at again.
+// passes reports whether a frame without offloads certainly goes through, to the
+// pair that it came to. What it does not let through is looked at again.
 func (f *filter) passes(b []byte) bool {
-	return (f.promisc || f.admit(b) == DropNone) && (f.mtu == 0 || len(b)-ethHdrLen <= f.mtu)
+	return (f.promisc || f.admit(b) == DropNone) && (f.mtu == 0 || len(b)-ethHdrLen <= f.mtu) &&
+		(f.rss == nil || !f.rss.steers)
 }
 
 // recall moves the chains taken ahead to the others.
