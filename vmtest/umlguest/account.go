@@ -228,7 +228,10 @@ func sample(from, to *snapshot, senders int) vmtest.Sample {
 
 // warnings say what of the scenario was modelled, and how.
 func (w *world) warnings() []string {
-	out := []string{"the guest computes in no virtual time: exits, interrupts and softirqs cost it nothing; host and link are models"}
+	out := []string{"the guest computes in no virtual time: exits, interrupts and softirqs cost it nothing; host, link and receivers are models"}
+	if len(w.receivers) > 0 {
+		out[0] = "the guests compute in no virtual time: exits, interrupts and softirqs cost them nothing; the senders' hosts and the link are models, the receivers' hosts take no time"
+	}
 	if w.s.Topology == vmtest.TopologyVeth {
 		out[0] = "the guest computes in no virtual time; there is no device: sender, router and receiver are namespaces of one guest"
 	}

@@ -26,7 +26,7 @@ func BenchmarkGbit(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := vmtest.Default()
-			s.Kernel, s.Flows, s.QueuePairs, s.Write = "6.12", 1, 1, 65536
+			s.Kernel, s.Flows, s.QueuePairs, s.Write = kernel(b, "6.12"), 1, 1, 65536
 			s.WarmUp, s.Duration = 0, 5*time.Second
 			s.Link.Rate, s.Link.Delay = 1_000_000_000, 5*time.Millisecond
 			s.Receiver.Kind = c.kind

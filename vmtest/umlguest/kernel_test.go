@@ -19,7 +19,7 @@ import (
 
 // kernel returns a named kernel, and skips the test if it is not built. With
 // CI=true that is a failure: the kernels are built before the tests.
-func kernel(t *testing.T, name string) string {
+func kernel(t testing.TB, name string) string {
 	t.Helper()
 	_, err := umlguest.FindKernel(context.Background(), name)
 	switch {
