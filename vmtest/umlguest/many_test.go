@@ -98,7 +98,7 @@ func residentBelow(t *testing.T, pid int) (sum int64) {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, path := range tasks {
 		text, _ := os.ReadFile(path)
-		for _, child := range strings.Fields(string(text)) {
+		for child := range strings.FieldsSeq(string(text)) {
 			id, err := strconv.Atoi(child)
 			if err != nil {
 				t.Fatal(err)

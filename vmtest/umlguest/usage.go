@@ -57,7 +57,7 @@ func processTime(pid int) time.Duration {
 	n, _ := strconv.ParseInt(ns, 10, 64)
 	sum := time.Duration(n) + reapedTime(dir)
 	children, _ := os.ReadFile(filepath.Join(dir, "task", strconv.Itoa(pid), "children"))
-	for _, child := range strings.Fields(string(children)) {
+	for child := range strings.FieldsSeq(string(children)) {
 		if id, err := strconv.Atoi(child); err == nil {
 			sum += processTime(id)
 		}
