@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vnetbench/vnetbench/guest/sim"
+	"github.com/vnetbench/vnetbench/vhost/osio"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
 
@@ -36,10 +37,34 @@ const longest = time.Second
 // queues and packets makes them.
 const maxStill = 1 << 17
 
-// run lets time pass until done, or until the guests have switched themselves
+// run is pass, in which a guest that takes its own memory away is an error of that
+// guest.
+func (k *calendar) run() error {
+	var err error
+	fault := osio.Guard(func(addr uintptr) bool { return k.owner(addr) != nil }, func() { err = k.pass() })
+	var f *osio.FaultError
+	if errors.As(fault, &f) {
+		return k.owner(f.Addr).fail(ErrProtocol, "its memory has become shorter than it said: %v", fault)
+	}
+	return err
+}
+
+// owner is the guest whose memory has an address in this process, or nil.
+func (k *calendar) owner(addr uintptr) *client {
+	for _, c := range k.clients {
+		for _, m := range c.dev.maps {
+			if m.Contains(addr) {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// pass lets time pass until done, or until the guests have switched themselves
 // off that do not serve others. It begins with all guests running at time 0, as
 // they do when they boot: one after the other, until each waits.
-func (k *calendar) run() error {
+func (k *calendar) pass() error {
 	for _, c := range k.clients {
 		if err := k.ended(c, c.serve()); err != nil {
 			return err

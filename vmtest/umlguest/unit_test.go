@@ -15,6 +15,8 @@ import (
 	"github.com/u-root/mkuimage/cpio"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetbench/vnetbench/vhost"
+	"github.com/vnetbench/vnetbench/vhost/osio"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
@@ -368,6 +370,30 @@ func TestDeadlock(t *testing.T) {
 	c.waiting = true
 	if err := c.cal.run(); !errors.Is(err, ErrStuck) || !strings.Contains(err.Error(), "every guest waits") {
 		t.Errorf("%v, want ErrStuck", err)
+	}
+}
+
+// A guest that takes its memory away is ended with an error; this process is not.
+func TestMemoryGone(t *testing.T) {
+	c, _ := fakeClient(t)
+	c.waiting, c.request = true, 200
+	fd, err := osio.Memfd("guest", 8192)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer osio.Close(fd)
+	m, err := osio.Map(fd, 0, 8192)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.dev.maps = map[vhost.RegionID]*osio.Mapping{1: m}
+	defer c.dev.unmap()
+	if err := unix.Ftruncate(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	c.cal.loop.At(100, actor(func() { m.Bytes()[5000] = 1 }), 0)
+	if err := c.cal.run(); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), "guest sender at 100ns") || !strings.Contains(err.Error(), "memory") {
+		t.Errorf("%v, want ErrProtocol of the guest", err)
 	}
 }
 
