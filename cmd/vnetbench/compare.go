@@ -128,10 +128,10 @@ func (c *compareCmd) pairs(ctx context.Context, runs []vmtest.PlannedRun, progre
 			return nil, fmt.Errorf("run %s: %w", r.Label, err)
 		}
 		if len(c.Guests) == 1 {
-			key := strings.TrimPrefix(r.Label, fileLabel(r.Scenario.Kernel))
+			key := strings.Trim(strings.Replace(r.Label, fileLabel(r.Scenario.Kernel), "", 1), "-") // a plan's case comes first
 			real.Guest = r.Scenario.Kernel
 			if truth, ok := first[key]; ok {
-				pairs = append(pairs, sidebyside.New(strings.Trim(key, "-"), truth, real))
+				pairs = append(pairs, sidebyside.New(strings.ReplaceAll(key, "--", "-"), truth, real))
 			} else {
 				first[key] = real
 			}

@@ -1,6 +1,8 @@
 package conclude_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -198,6 +200,29 @@ func TestJudgeFindsTheFlip(t *testing.T) {
 		}
 		if d := cmp.Diff([]string{"guest.tsq", "host.wake"}, c.Tested); d != "" {
 			t.Errorf("%s: tested: %s", c.ID, d)
+		}
+	}
+}
+
+// The sentence on a whole matrix says which of it lose by more queue pairs.
+func TestRegression(t *testing.T) {
+	run := func(kernel, host string, pairs int, packets, mean, kicks float64) vmtest.Run {
+		return vmtest.Run{Kernel: kernel, Release: "napi", QueuePairs: pairs, Remedies: []string{}, Axes: map[string]string{"host": host, "queue_pairs": fmt.Sprint(pairs)},
+			Totals: vmtest.Totals{Bytes: 1e6, PacketsPerMB: packets, GSOMeanBytes: mean, KicksPerMB: kicks}}
+	}
+	slow := []vmtest.Run{run("6.1", "slow", 1, 240, 4100, 4), run("6.1", "slow", 2, 390, 2500, 10)}
+	fast := []vmtest.Run{run("6.1", "fast", 1, 970, 1024, 350), run("6.1", "fast", 2, 950, 1050, 780)}
+	for _, c := range []struct {
+		runs []vmtest.Run
+		want string
+	}{
+		{slow, ""},
+		{slices.Concat(slow, fast), "in 1 of 2 comparisons: 6.1 napi host=slow. Not so: 6.1 napi host=fast."},
+		{slices.Concat(slow, []vmtest.Run{run("6.12", "slow", 1, 240, 4100, 4), run("6.12", "slow", 2, 390, 2500, 10)}), "in all 2 comparisons."},
+		{slices.Concat(fast, []vmtest.Run{run("6.12", "fast", 1, 970, 1024, 350), run("6.12", "fast", 2, 950, 1050, 780)}), "in none of 2 comparisons."},
+	} {
+		if got := conclude.Regression(c.runs); !strings.HasSuffix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%q, want it to end with %q", got, c.want)
 		}
 	}
 }

@@ -24,6 +24,9 @@ func story(r *vmtest.Result) string {
 		paragraph(&b, r.Conclusions[i:n])
 		i = n
 	}
+	if all := conclude.Regression(r.Runs); all != "" {
+		b.WriteString(grid.Wrap(all, Width, "", "  "))
+	}
 	return b.String()
 }
 
