@@ -124,8 +124,8 @@ func (p *Port) Receive(now vtime.Time, rx *netdev.RX, budget int) (n int, more b
 	if len(p.frame) > MaxPlain {
 		return p.receiveLarge(rx, budget)
 	}
-	rx.Expect(budget)
 	for n < budget && rx.Waiting() == 0 {
+		rx.Expect(budget - n)
 		some := p.few[:min(few, budget-n)]
 		for i, f := range some {
 			binary.BigEndian.PutUint64(f[udpHdr:], p.next+uint64(i))

@@ -108,6 +108,11 @@ func (d *Device) pushTracked(handle uint16, n uint32) {
 		d.stage(handle, n)
 		return
 	}
+	if d.pushed == 0 && t.order[t.oldest&uint32(len(t.order)-1)] == handle {
+		t.oldest++
+		d.stage(handle, n)
+		return
+	}
 	c := &t.chains[handle]
 	c.done, c.len = true, n
 	d.pushed++
