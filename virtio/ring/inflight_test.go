@@ -172,11 +172,12 @@ func (s *shift) checkOrder() {
 func (s *shift) finish() {
 	for s.takeAny() {
 	}
+	s.reapAny()
 	for len(s.heads) > 0 {
 		s.push()
+		s.dev.Publish()
+		s.reapAny() // which must not see what the device before wrote ahead
 	}
-	s.dev.Publish()
-	s.reapAny()
 	slices.Sort(s.back)
 	for i, token := range s.back {
 		if int(token) != i {

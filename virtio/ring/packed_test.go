@@ -184,7 +184,7 @@ func TestPackedRefused(t *testing.T) {
 		"used beyond":              {func(c *ring.Config) { c.Base = 0x8003_8000 }, ring.ErrBase},
 		"used after available":     {func(c *ring.Config) { c.Base = 0x8002_8001 }, ring.ErrBase},
 		"more than a lap":          {func(c *ring.Config) { c.Base = 0x8000_0001 }, ring.ErrBase},
-		"log not aligned":          {func(c *ring.Config) { c.Log.Bitmap = make([]byte, 9)[1:] }, ring.ErrLog},
+		"log not aligned":          {func(c *ring.Config) { c.Log.Bitmap = make([]byte, 64)[1:] }, ring.ErrLog},
 	} {
 		w := newWorld(t, 3, packed)
 		tc.change(&w.cfg)
