@@ -69,10 +69,12 @@ func (w *worker) askMissing(l *leg) {
 func (r *runner) askTranslation(a AskTranslation) {
 	if r.backend < 0 {
 		r.log.Warn("address without a translation, and no channel to ask for one", "iova", fmt.Sprintf("%#x", a.IOVA))
+		r.sess.NotAsked(a.IOVA)
 		return
 	}
 	m := wire.BackendMessage(wire.BackendIOTLB, wire.IOTLB{IOVA: a.IOVA, Perm: a.Perm, Type: tlbMiss})
 	if err := osio.SendOrWrite(r.backend, m.Append(nil)); err != nil {
 		r.log.Warn("translation not asked for", "error", err)
+		r.sess.NotAsked(a.IOVA)
 	}
 }

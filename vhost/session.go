@@ -102,6 +102,7 @@ type Session struct {
 	broken   bool          // a ring is: the device needs a reset
 	tlb      []wire.IOTLB  // translations, oldest first
 	view     []Translation // what they come to
+	asking   []uint64      // addresses that were asked for and not answered
 	logging  bool          // LOG_ALL is acknowledged
 	logged   bool          // there is a dirty log
 	inflight inflight

@@ -2,6 +2,7 @@ package vhost
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/vnetbench/vnetbench/vhost/wire"
@@ -12,6 +13,10 @@ import (
 // maxTranslations bounds the translations that a session keeps. A front-end that
 // sends more finds the older ones asked for again.
 const maxTranslations = 2048
+
+// maxAsking bounds the addresses that are remembered as asked for. Each ring waits
+// for one at a time.
+const maxAsking = 64
 
 // Types of an IOTLB message, and its permissions.
 const (
@@ -39,7 +44,7 @@ func (s *Session) translates() bool { return s.acked.Has(virtio.FeatureAccessPla
 // translation any more stop, and go on when it has one again.
 func (s *Session) iotlbMsg(m wire.Message, _ []int) {
 	v := m.Payload.(wire.IOTLB)
-	if v.IOVA+v.Size < v.IOVA || v.Type == tlbUpdate && (v.Size == 0 || v.UVA+v.Size < v.UVA) {
+	if v.Type == tlbUpdate && (v.Size == 0 || v.IOVA+v.Size < v.IOVA || v.UVA+v.Size < v.UVA) {
 		s.note(m, fmt.Errorf("%w: translation of %#x bytes at %#x", ErrValue, v.Size, v.IOVA))
 		s.reply(m, wire.U64(1))
 		return
@@ -51,14 +56,30 @@ func (s *Session) iotlbMsg(m wire.Message, _ []int) {
 			s.tlb = nil
 		}
 		s.tlb = append(s.tlb, v)
+		s.answered(v.IOVA, v.Size)
 	case tlbInvalidate:
-		s.forget(v.IOVA, v.Size)
+		s.invalidate(v.IOVA, v.Size)
 	default:
 		s.note(m, fmt.Errorf("%w: IOTLB message of type %d, want %d or %d", ErrValue, v.Type, tlbUpdate, tlbInvalidate))
 		s.reply(m, wire.U64(1))
 		return
 	}
 	s.retranslate(m)
+}
+
+// invalidate takes translations back. A range whose length or end does not fit into
+// 64 bits, and reads as 0 or less than its beginning, goes to the end of all
+// addresses: it is better to ask once too often.
+func (s *Session) invalidate(iova, n uint64) {
+	switch {
+	case n == 0 && iova == 0:
+		s.tlb = nil
+	case n == 0 || iova+n < iova:
+		s.forget(iova, -iova-1)
+		s.forget(math.MaxUint64-1, 1)
+	default:
+		s.forget(iova, n)
+	}
 }
 
 // forget cuts a range out of the translations.
@@ -174,13 +195,26 @@ func (s *Session) covers(iova, n uint64) (missing uint64, ok bool) {
 // Missing notes that a chain of a ring that runs lies at an address without a
 // translation, where the device wants to read or write.
 func (s *Session) Missing(iova uint64, write bool) []Action {
-	if s.ended {
+	if s.ended || slices.Contains(s.asking, iova) {
 		return nil
 	}
+	if len(s.asking) == maxAsking {
+		s.asking = nil
+	}
+	s.asking = append(s.asking, iova)
 	perm := uint8(tlbRead)
 	if write {
 		perm = tlbReadWrite
 	}
 	s.stats.TranslationMisses++
 	return []Action{AskTranslation{IOVA: iova, Perm: perm}}
+}
+
+// NotAsked notes that an AskTranslation came to nothing, so that it is asked for
+// again when a ring next meets the address.
+func (s *Session) NotAsked(iova uint64) { s.answered(iova, 1) }
+
+// answered forgets what was asked for of a range.
+func (s *Session) answered(iova, n uint64) {
+	s.asking = slices.DeleteFunc(s.asking, func(at uint64) bool { return at-iova < n })
 }

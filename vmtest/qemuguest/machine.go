@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,15 +21,17 @@ import (
 
 // machineConfig is the virtual machine around the guest.
 type machineConfig struct {
-	emulator Emulator
-	kvm      bool
-	kernel   Kernel
-	initrd   *os.File // closed by start
-	cpus     int
-	memMB    int
-	nic      nicConfig
-	console  *console
-	extend   func(*qemu.Options) // adds to the command line; nil: nothing
+	emulator   Emulator
+	kvm        bool
+	kernel     Kernel
+	initrd     *os.File // closed by start
+	cpus       int
+	memMB      int
+	nic        nicConfig
+	console    *console
+	devices    []string            // arguments of devices that come before the network's
+	kernelArgs []string            // after the usual ones
+	extend     func(*qemu.Options) // adds to the command line; nil: nothing
 }
 
 // nicConfig is the network device that the machine gets.
@@ -150,11 +153,12 @@ func (c *machineConfig) options(control *os.File) []qemu.Fn {
 	return []qemu.Fn{
 		qemu.WithQEMUCommand(strings.Join(append(wrappers(), c.emulator.Path), " ")),
 		qemu.WithKernel(c.kernel.Image),
-		qemu.WithAppendKernel(kernelArgs...),
+		qemu.WithAppendKernel(slices.Concat(kernelArgs, c.kernelArgs)...),
 		qemu.WithSerialOutput(c.console),
 		func(_ *qemu.IDAllocator, o *qemu.Options) error {
 			o.Initramfs = fmt.Sprintf("/proc/self/fd/%d", o.AddFile(c.initrd))
 			o.AppendQEMU(c.board()...)
+			o.AppendQEMU(c.devices...)
 			o.AppendQEMU("-serial", "stdio",
 				"-chardev", fmt.Sprintf("socket,id=ctl,fd=%d", o.AddFile(control)), "-serial", "chardev:ctl")
 			o.AppendQEMU(c.nic.args(c.vectors())...)

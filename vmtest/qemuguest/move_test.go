@@ -30,9 +30,10 @@ type move struct {
 	config   machineConfig // of every machine, without what differs
 	image    *image
 	listen   net.Listener
-	binary   string   // vnetbench
-	flags    []string // of serve
-	postcopy bool     // the guest moves before its memory does
+	binary   string        // vnetbench
+	flags    []string      // of serve
+	postcopy bool          // the guest moves before its memory does
+	every    time.Duration // a piece of the stream is sent
 	backends [2]*exec.Cmd
 	said     [2]*strings.Builder
 	jobs     chan func() error // for the thread in the namespace
@@ -52,7 +53,7 @@ type move struct {
 
 func newMove(t *testing.T, flags ...string) *move {
 	t.Helper()
-	m := &move{t: t, flags: flags, fed: make(chan int64, 1), heard: make(chan error, 1)}
+	m := &move{t: t, flags: flags, every: pieceEvery, fed: make(chan int64, 1), heard: make(chan error, 1)}
 	var err error
 	m.dir, err = os.MkdirTemp("", "vnbmv")
 	m.ok(err)

@@ -36,7 +36,7 @@ func (m *move) feed(stop <-chan struct{}, done chan<- int64) {
 	var sent int64
 	defer func() { done <- sent }()
 	src, buf := randomBytes(), make([]byte, pieceBytes)
-	tick := time.NewTicker(pieceEvery)
+	tick := time.NewTicker(m.every)
 	defer tick.Stop()
 	for !m.pause.Load() {
 		select {
