@@ -222,8 +222,10 @@ func parseStats(out string) (s Stats, err error) {
 	return s, nil
 }
 
-// Pause stops the process where it is, Resume lets it go on.
-func (p *Process) Pause()  { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
+// Pause stops the process where it is.
+func (p *Process) Pause() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume lets a process go on that was paused.
 func (p *Process) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Quit ends the process as its user would, and waits for it.

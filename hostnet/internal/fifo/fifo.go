@@ -23,16 +23,19 @@ type Queue struct {
 // New makes a queue with room for some bytes of frames and 16 more for each.
 func New(bytes int) *Queue { return &Queue{buf: make([]byte, bytes)} }
 
-// Len is the number of frames, Used the bytes that they take.
-func (q *Queue) Len() int  { return q.frames }
+// Len returns the number of frames.
+func (q *Queue) Len() int { return q.frames }
+
+// Used returns the bytes that they take, of the Cap that there are.
 func (q *Queue) Used() int { return q.used }
 
-// Cap is the bytes that there are.
+// Cap returns the bytes that there are for frames and 16 more for each.
 func (q *Queue) Cap() int { return len(q.buf) }
 
-// Fits reports whether a frame of n bytes can be put, Ever whether it could if the
-// queue were empty.
+// Fits reports whether a frame of n bytes can be put now.
 func (q *Queue) Fits(n int) bool { return q.used+record+n <= len(q.buf) }
+
+// Ever reports whether a frame of n bytes could be put if the queue were empty.
 func (q *Queue) Ever(n int) bool { return record+n <= len(q.buf) }
 
 // Put copies a frame of n bytes to the end. It must fit.
