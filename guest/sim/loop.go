@@ -62,11 +62,13 @@ func (l *Loop) arm(i int32, t vtime.Time) {
 		l.pending++
 	}
 	l.order++
-	s.t, s.order, s.due = t, l.order, t == l.now
-	if !s.due {
-		l.refile(i)
+	s.t, s.order = t, l.order
+	if t != l.now {
+		s.due = false
+		l.file(i, s)
 		return
 	}
+	s.due = true
 	if s.bucket <= digitMask {
 		l.pull(i)
 	}

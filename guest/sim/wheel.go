@@ -30,6 +30,7 @@ const (
 )
 
 // bucket is a doubly linked list of slots, each end's number + 1; 0 if it is empty.
+// The tail counts on level 0 only.
 type bucket struct{ head, tail int32 }
 
 // nowhere is the bucket of a slot that is in none.
@@ -45,27 +46,48 @@ func (w *wheel) place(t vtime.Time) uint16 {
 	return uint16(level<<digitBits) | uint16(uint64(t)>>(grainBits+digitBits*level))&digitMask
 }
 
-// file puts slot i, which is in no bucket, where its time belongs.
-func (l *Loop) file(i int32) {
-	w, s := &l.wheel, &l.slots[i]
+// file puts slot i where its time belongs, unless it may stay where it is.
+func (l *Loop) file(i int32, s *slot) {
+	w := &l.wheel
 	if s.t < w.base {
-		l.rewind()
-	}
-	n := w.place(s.t)
-	b, after := &w.buckets[n], w.buckets[n].tail
-	if n <= digitMask {
-		for after != 0 && s.before(&l.slots[after-1]) {
-			after = l.slots[after-1].prev
+		if l.rewind(); s.bucket != nowhere {
+			return // with the others
 		}
 	}
-	w.used[n>>digitBits] |= 1 << (n & digitMask)
-	w.levels |= 1 << (n >> digitBits)
-	s.bucket, s.prev = n, after
-	if after == 0 {
-		s.next, b.head = b.head, i+1
-	} else {
-		s.next, l.slots[after-1].next = l.slots[after-1].next, i+1
+	n := w.place(s.t)
+	if s.bucket != nowhere {
+		if s.bucket > digitMask && n >= s.bucket {
+			return
+		}
+		l.pull(i)
 	}
+	level := n >> digitBits
+	w.used[level] |= 1 << (n & digitMask)
+	w.levels |= 1 << level
+	s.bucket = n
+	b := &w.buckets[n]
+	if level == 0 {
+		l.sort(b, i, s)
+		return
+	}
+	s.prev, s.next = 0, b.head
+	if b.head != 0 {
+		l.slots[b.head-1].prev = i + 1
+	}
+	b.head = i + 1
+}
+
+// sort puts slot i into a bucket of level 0.
+func (l *Loop) sort(b *bucket, i int32, s *slot) {
+	after := b.tail
+	for after != 0 && s.before(&l.slots[after-1]) {
+		after = l.slots[after-1].prev
+	}
+	next := &b.head
+	if after != 0 {
+		next = &l.slots[after-1].next
+	}
+	s.prev, s.next, *next = after, *next, i+1
 	if s.next == 0 {
 		b.tail = i + 1
 	} else {
@@ -104,19 +126,6 @@ func (w *wheel) clear(n uint16) {
 	if w.used[level] &^= 1 << (n & digitMask); w.used[level] == 0 {
 		w.levels &^= 1 << level
 	}
-}
-
-// refile puts slot i, whose time has changed, where it belongs, unless it may stay
-// where it is.
-func (l *Loop) refile(i int32) {
-	s := &l.slots[i]
-	if s.bucket != nowhere {
-		if s.bucket > digitMask && l.wheel.place(s.t) >= s.bucket && s.t >= l.wheel.base {
-			return
-		}
-		l.pull(i)
-	}
-	l.file(i)
 }
 
 // advance moves time to that of the first event in the wheel, unless it is after
@@ -199,7 +208,7 @@ func (l *Loop) descend(limit vtime.Time) bool {
 		next := s.next
 		s.bucket = nowhere
 		if s.t != vtime.Never && !s.due {
-			l.file(i - 1)
+			l.file(i-1, s)
 		}
 		i = next
 	}
@@ -215,7 +224,7 @@ func (l *Loop) rewind() {
 		if filed := s.bucket != nowhere; filed {
 			s.bucket = nowhere
 			if s.t != vtime.Never && !s.due {
-				l.file(int32(i))
+				l.file(int32(i), s)
 			}
 		}
 	}

@@ -43,13 +43,16 @@ func (c *CPU) Within(class Class, t Task) {
 // the most urgent first.
 func (c *CPU) Break() {
 	for class, ok := c.pick(); ok && class < Process; class, ok = c.pick() {
-		c.Within(class, c.queues[class].pop())
+		c.Within(class, c.take(class))
 	}
 }
 
 // PostFirst queues a task in front of all others of its class: a process that has
 // not given up the CPU.
-func (c *CPU) PostFirst(class Class, t Task) { c.queues[class].pushFirst(t) }
+func (c *CPU) PostFirst(class Class, t Task) {
+	c.ready |= 1 << class
+	c.queues[class].pushFirst(t)
+}
 
 // Waiting returns how many tasks of a class wait.
 func (c *CPU) Waiting(class Class) int { return c.queues[class].n }

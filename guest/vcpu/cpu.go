@@ -1,6 +1,7 @@
 package vcpu
 
 import (
+	"math/bits"
 	"time"
 
 	"github.com/vnetbench/vnetbench/virtio/vtime"
@@ -50,6 +51,7 @@ type CPU struct {
 
 	table   *Table
 	queues  [NumClasses]fifo
+	ready   uint8      // classes that have a task, a bit each
 	free    vtime.Time // when the last task ended, or the CPU was last woken from idleness
 	now     vtime.Time // local time while a task runs
 	class   Class      // of the task that runs
@@ -116,6 +118,7 @@ func (c *CPU) Post(now vtime.Time, class Class, t Task) {
 	if !c.running && c.idle() {
 		c.free = max(c.free, now)
 	}
+	c.ready |= 1 << class
 	c.queues[class].push(t)
 }
 
@@ -140,7 +143,7 @@ func (c *CPU) Step(now vtime.Time) bool {
 		return false
 	}
 	c.running, c.class, c.now = true, class, now
-	c.queues[class].pop().Run(c)
+	c.take(class).Run(c)
 	c.usage.Busy[class] += c.now.Sub(now)
 	c.usage.Runs[class]++
 	c.running, c.class, c.free = false, NumClasses, c.now
@@ -207,19 +210,24 @@ func (c *CPU) WaitUntil(t vtime.Time) time.Duration {
 // Idle reports whether no task runs or waits.
 func (c *CPU) Idle() bool { return !c.running && c.idle() }
 
-func (c *CPU) idle() bool {
-	_, ok := c.pick()
-	return !ok
-}
+func (c *CPU) idle() bool { return c.ready == 0 }
 
 // pick returns the most urgent class that has a task.
 func (c *CPU) pick() (Class, bool) {
-	for class := range NumClasses {
-		if c.queues[class].n > 0 {
-			return class, true
-		}
+	if c.ready == 0 {
+		return NumClasses, false
 	}
-	return NumClasses, false
+	return Class(bits.TrailingZeros8(c.ready)), true
+}
+
+// take takes the first task of a class that has one.
+func (c *CPU) take(class Class) Task {
+	q := &c.queues[class]
+	t := q.pop()
+	if q.n == 0 {
+		c.ready &^= 1 << class
+	}
+	return t
 }
 
 // fifo is a queue of tasks in a ring that grows by doubling.
