@@ -61,6 +61,8 @@ type Config struct {
 	// ArenaBytes is the size of the payload arena that fragments of packets point
 	// into.
 	ArenaBytes uint64
+	// Serial says that the device runs on the driver's goroutine (ring.Config).
+	Serial bool
 }
 
 // DefaultFeatures is what Linux acknowledges of what the device of this project

@@ -92,6 +92,7 @@ func placeQueue(cfg *Config, lay *Layout, n uint16, stride uint64, indirect bool
 	p.stride = stride
 	p.ring = ring.Config{
 		Size: n, Features: cfg.Features, Base: ring.StartBase(cfg.Features), ZeroEvent: cfg.Switches.ZeroEvent,
+		Serial: cfg.Serial,
 	}
 	need, align := p.ring.BytesNeeded(), p.ring.Alignment()
 	if !indirect {

@@ -144,7 +144,9 @@ func (c *CPU) Step(now vtime.Time) bool {
 	}
 	c.running, c.class, c.now = true, class, now
 	c.take(class).Run(c)
-	c.usage.Busy[class] += c.now.Sub(now)
+	if c.now != now {
+		c.usage.Busy[class] += c.now.Sub(now)
+	}
 	c.usage.Runs[class]++
 	c.running, c.class, c.free = false, NumClasses, c.now
 	return true
@@ -255,7 +257,6 @@ func (f *fifo) pushFirst(t Task) {
 
 func (f *fifo) pop() Task {
 	t := f.ring[f.head]
-	f.ring[f.head] = nil
 	f.head = (f.head + 1) & (len(f.ring) - 1)
 	f.n--
 	return t

@@ -24,6 +24,7 @@ type Device struct {
 	missing    Missing
 
 	eventIdx bool
+	serial   bool // no other goroutine has the driver's side
 	broken   bool
 
 	seen   uint16 // avail.idx as last read; split
@@ -65,6 +66,7 @@ func NewDevice(mem *shm.Memory, cfg Config) (*Device, error) {
 		translates: cfg.Features.Has(virtio.FeatureAccessPlatform),
 
 		eventIdx: cfg.Features.Has(virtio.FeatureEventIdx),
+		serial:   cfg.Serial,
 	}
 	if err := d.SetMemory(mem); err != nil {
 		return nil, err

@@ -42,6 +42,7 @@ type Driver struct {
 
 	mask     uint16
 	eventIdx bool
+	serial   bool // no other goroutine has the device's side
 	callsOff bool
 	called   bool // a call came since calls were enabled
 	force    bool // 2^16 chains since NeedKick was asked
@@ -91,6 +92,7 @@ func NewDriver(mem *shm.Memory, cfg Config) (*Driver, error) {
 		packed:   cfg.Packed(),
 		inOrder:  cfg.Features.Has(virtio.FeatureInOrder),
 		eventIdx: cfg.Features.Has(virtio.FeatureEventIdx),
+		serial:   cfg.Serial,
 		avail:    base, shown: base, kicked: base, reaped: base,
 		slots: make([]slot, cfg.Size), free: cfg.Size,
 	}

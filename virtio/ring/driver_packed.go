@@ -117,7 +117,7 @@ func (q *Driver) reapedPacked(n uint16) {
 	if !q.callsOff && p.event>>16 == eventDesc {
 		p.event = eventDesc<<16 | uint32(p.used.word())
 		shm.Store32(q.driverEvent, p.event)
-		shm.Fence()
+		q.fence()
 	}
 }
 
@@ -154,7 +154,7 @@ func (q *Driver) enablePacked(s spot) {
 		p.event = uint32(s.word())
 	}
 	q.storeEvent(flags)
-	shm.Fence()
+	q.fence()
 }
 
 func (q *Driver) needKickPacked() bool {

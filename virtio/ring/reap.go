@@ -54,7 +54,7 @@ func (q *Driver) Reap() (token uint32, n uint32, ok bool) {
 		q.reapedPacked(descs)
 	} else if q.eventIdx && !q.callsOff {
 		shm.Store16(q.usedEvent, q.reaped)
-		shm.Fence()
+		q.fence()
 	}
 	return token, n, true
 }

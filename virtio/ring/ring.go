@@ -108,6 +108,10 @@ type Config struct {
 	// negotiated, as Linux does since v5.13 (virtqueue_disable_cb_split). Before,
 	// it left the old value there. Driver only.
 	ZeroEvent bool
+
+	// Serial says that both sides of the ring run on one goroutine, so that no
+	// access needs a full barrier between it and the next: a simulator's ring.
+	Serial bool
 }
 
 // DefaultIndirectEntries holds what a transmitted packet of Linux needs: a net

@@ -7,7 +7,7 @@ import "github.com/vnetbench/vnetbench/virtio/shm"
 // virtqueue_kick_prepare_packed, v6.1; virtio 1.3 §2.7.13.4, §2.8.21.3). Asking
 // settles it.
 func (q *Driver) NeedKick() bool {
-	shm.Fence() // the available index is out before the device's wish is read
+	q.fence() // the available index is out before the device's wish is read
 	if q.packed {
 		return q.needKickPacked()
 	}
@@ -61,7 +61,7 @@ func (q *Driver) EnableCalls() (pending bool) {
 	if q.eventIdx {
 		shm.Store16(q.usedEvent, q.reaped)
 	}
-	shm.Fence()
+	q.fence()
 	return q.HasUsed()
 }
 
@@ -82,7 +82,7 @@ func (q *Driver) EnableCallsDelayed() (pending bool) {
 	if q.eventIdx {
 		shm.Store16(q.usedEvent, q.reaped+bufs)
 	}
-	shm.Fence()
+	q.fence()
 	return q.err == nil && shm.Load16(q.usedIdx)-q.reaped > bufs
 }
 
@@ -95,5 +95,12 @@ func (q *Driver) wantCalls() {
 	q.callsOff = false
 	if !q.eventIdx {
 		shm.Store16(q.availFlags, 0)
+	}
+}
+
+// fence orders what the driver has written before what it reads then.
+func (q *Driver) fence() {
+	if !q.serial {
+		shm.Fence()
 	}
 }

@@ -181,24 +181,31 @@ func (c *cable) send(now vtime.Time, o *host.Outgoing) {
 		c.cross(now, o.Flow, &link.Segment{Seq: synSeq}, int64(o.Info.Payload)+wireExtra)
 		return
 	}
-	s := link.Segment{
-		Seq: uint32(o.Info.Seq), Len: int32(o.Payload()), MSS: o.GSO, TSVal: tsMillis(now),
-		PSH: o.Info.Flags&skb.PSH != 0, FIN: o.Info.Flags&skb.FIN != 0, CWR: o.Info.Flags&skb.CWR != 0,
-	}
-	header := int64(o.Info.Payload)
-	segs := int64(1)
-	if s.MSS > 0 {
-		segs = int64((s.Len + s.MSS - 1) / s.MSS)
-	}
-	bytes := link.WireBytes(int64(s.Len), segs, header, wireExtra)
-	if segs == 1 || c.whole(now, bytes) {
-		if segs == 1 {
-			s.MSS = 0
+	n, header := o.Payload(), int64(o.Info.Payload)
+	if o.GSO == 0 || n <= int(o.GSO) {
+		if _, at, fate := c.out.Send(now, int64(n)+header+wireExtra); fate == link.Arrives {
+			segment(c.arriving.push(at, o.Flow), now, o)
 		}
+		return
+	}
+	var s link.Segment
+	segment(&s, now, o)
+	s.MSS = o.GSO
+	segs := int64((s.Len + s.MSS - 1) / s.MSS)
+	if bytes := link.WireBytes(int64(n), segs, header, wireExtra); c.whole(now, bytes) {
 		c.cross(now, o.Flow, &s, bytes)
 		return
 	}
 	c.crossCut(now, o, s, header)
+}
+
+// segment fills s in from a packet that leaves now, as one segment.
+func segment(s *link.Segment, now vtime.Time, o *host.Outgoing) {
+	flags := o.Info.Flags
+	*s = link.Segment{
+		Seq: uint32(o.Info.Seq), Len: int32(o.Payload()), TSVal: tsMillis(now),
+		PSH: flags&skb.PSH != 0, FIN: flags&skb.FIN != 0, CWR: flags&skb.CWR != 0,
+	}
 }
 
 // whole reports whether a packet may cross in one piece: nothing of it is lost,

@@ -74,7 +74,7 @@ func driverConfig(s *vmtest.Scenario) (driver.Config, error) {
 	}
 	cfg := driver.Config{
 		Switches: sw, Features: driver.DefaultFeatures | virtio.FeatureRingPacked | virtio.FeatureInOrder, Pairs: s.QueuePairs, RingSize: uint16(s.Ring.Size),
-		NAPI: release == vmtest.ReleaseNAPI, ArenaBytes: arenaPages * tcp.ArenaPage,
+		NAPI: release == vmtest.ReleaseNAPI, ArenaBytes: arenaPages * tcp.ArenaPage, Serial: true,
 	}
 	cfg.Features &= offered(s)
 	return cfg, nil
