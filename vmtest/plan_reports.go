@@ -65,3 +65,35 @@ func bbrGSOOff() Plan {
 	}
 	return p
 }
+
+// ccLinks asks how congestion controls send over four kinds of links: without loss,
+// with loss by chance, with a queue that is too short, and by a program that paces.
+// It is short enough to be run on real kernels beside their models.
+func ccLinks() Plan {
+	s := Default()
+	s.Name, s.Kernel, s.GuestCPU = "cc-links", "6.12", "free"
+	s.Flows, s.Write = 1, 64<<10
+	s.Host.Model = "fast"
+	s.Link = LinkConfig{Rate: 100e6, Delay: 5 * time.Millisecond, Queue: 1 << 20}
+	s.WarmUp, s.Duration = 0, 200*time.Millisecond
+	p := Plan{
+		Name: s.Name,
+		Doc:  "BBR, CUBIC and Reno on a clean, a lossy and a shallow link, and paced",
+		Base: s,
+		Axes: []Axis{{"cc", []string{"bbr", "cubic", "reno"}}},
+	}
+	for _, kernel := range []string{"6.1", "6.12"} {
+		for _, c := range []struct {
+			name string
+			set  []Setting
+		}{
+			{"clean", nil},
+			{"lossy", []Setting{{"link.loss", "0.01"}}},
+			{"shallow", []Setting{{"link.queue", "32k"}}},
+			{"paced", []Setting{{"pacing", "5MB/s"}}},
+		} {
+			p.Variants = append(p.Variants, Variant{Kernel: kernel, Remedies: []string{}, Case: c.name, Settings: c.set})
+		}
+	}
+	return p
+}

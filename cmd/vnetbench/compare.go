@@ -30,6 +30,7 @@ type compareCmd struct {
 	Set      []string `sep:"none" placeholder:"KEY=VALUE" help:"Set a key of the scenario, as for run. May be repeated."`
 	Seed     *uint64  `placeholder:"N" help:"Seed of every random choice."`
 	Format   string   `enum:"text,json" default:"text" help:"text or json."`
+	Brief    bool     `help:"Without the counters."`
 	SVG      string   `name:"svg" placeholder:"DIR" help:"Draw each pair into a file there."`
 	Least    float64  `placeholder:"PERCENT" help:"Fail if a pair has a smaller share of packets of equal length."`
 }
@@ -62,6 +63,9 @@ func (c *compareCmd) Run(s *streams) error {
 		return usage(err)
 	}
 	write := sidebyside.Text
+	if c.Brief {
+		write = sidebyside.Brief
+	}
 	if c.Format == "json" {
 		write = sidebyside.JSON
 	}

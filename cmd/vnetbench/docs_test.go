@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/vnetbench/vnetbench/vhost"
 	"github.com/vnetbench/vnetbench/vmtest"
+	"github.com/vnetbench/vnetbench/vmtest/umlguest"
 )
 
 // repoFile reads a file by its path from the top of the repository.
@@ -158,6 +160,34 @@ func TestTracesAreWhatCheckPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	generated(t, b.String(), "<!-- traces begin -->\n```text\n", "```\n<!-- traces end -->", "README.md")
+}
+
+// TestLinksAreWhatComparePrints holds the table of README.md of congestion controls
+// on real kernels and on their models against the command.
+func TestLinksAreWhatComparePrints(t *testing.T) {
+	for _, name := range umlguest.Named {
+		switch _, err := umlguest.FindKernel(context.Background(), name); {
+		case err == nil:
+		case os.Getenv("CI") == "true" || !errors.Is(err, umlguest.ErrKernel):
+			t.Fatal(err)
+		default:
+			t.Skipf("SKIPPED, no real kernel was compared: %v", err)
+		}
+	}
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	c := compareCmd{Scenario: "cc-links", Guests: []string{"sim", "uml"}, Kernel: "6.1,6.12", Format: "text", Brief: true}
+	if err := c.Run(&streams{out: out, err: out}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated(t, string(text), "<!-- links begin -->\n```text\n", "```\n<!-- links end -->", "README.md")
 }
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation anew")

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -39,11 +40,7 @@ func New(label string, truth, model Side) Pair {
 // Text writes the comparison of all pairs, their counters, and, if there is only
 // one pair, the first differences in full.
 func Text(w io.Writer, pairs []Pair) error {
-	var reports []*trace.Report
-	for _, p := range pairs {
-		reports = append(reports, p.Report)
-	}
-	if err := trace.WriteCheck(w, reports); err != nil {
+	if err := Brief(w, pairs); err != nil {
 		return err
 	}
 	if err := writeCounters(w, pairs); err != nil {
@@ -56,6 +53,25 @@ func Text(w io.Writer, pairs []Pair) error {
 		return err
 	}
 	return pairs[0].Report.WriteText(w)
+}
+
+// Brief writes the comparison of all pairs, and what the models were told of the
+// runs that they were held against.
+func Brief(w io.Writer, pairs []Pair) error {
+	var reports []*trace.Report
+	var phases []string
+	for _, p := range pairs {
+		reports = append(reports, p.Report)
+		if at := p.Truth.Run.ClockPhase; at != nil && p.Model.Guest == "sim" {
+			phases = append(phases, fmt.Sprint(*at))
+		}
+	}
+	if err := trace.WriteCheck(w, reports); err != nil || len(phases) == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nThe model was told each flow's queue, by how many ns the kernel's time was past a step of its clock at the start (%s), and\n"+
+		"where BBR's cycle began: the one of seven that fits best.\n", strings.Join(slices.Compact(phases), ", "))
+	return err
 }
 
 // counter is a figure of a run's totals that is laid side by side.
