@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/vnetbench/vnetbench/vhost"
+	"github.com/vnetbench/vnetbench/vhost/wire"
 )
 
 // TestQueueReset is what a front-end makes of a driver's queue_reset (RING_RESET):
@@ -37,5 +38,27 @@ func TestQueueReset(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 		})
+	}
+}
+
+// TestFault053PackedRingSize: a packed ring may have any number of entries, also
+// one that is no power of two, and works with it.
+func TestFault053PackedRingSize(t *testing.T) {
+	packed := ringKinds()["packed"]
+	w := newWorld(t, 1)
+	g := w.dial()
+	w.ok(g.Negotiate(packed, vhost.ProtocolOffer))
+	w.ok(g.ShareMemory())
+	for _, n := range []uint32{0, 32769, 65535, 65536, 1 << 31} {
+		w.refused(g, wire.SetVringNum, wire.VringState{Index: 1, Num: n})
+	}
+	for _, size := range []uint16{3, 255, 32768} {
+		tx, err := g.AddRing(1, size, 128)
+		w.ok(err)
+		w.ok(g.Start(tx, tx.Config.Base))
+		w.send(tx, 700)
+		_, err = g.Stop(1)
+		w.ok(err)
+		tx.Close()
 	}
 }

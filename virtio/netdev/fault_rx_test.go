@@ -28,16 +28,18 @@ func TestFault113MergeableExact(t *testing.T) {
 	}
 }
 
-// The header is 12 bytes with VERSION_1 or MRG_RXBUF, else 10.
+// The header is 12 bytes with VERSION_1, MRG_RXBUF or RING_PACKED, else 10.
 func TestFault115HeaderLength(t *testing.T) {
 	for _, c := range []struct {
 		off  virtio.Features
+		ring virtio.Features
 		want int
 	}{
-		{0, 12}, {virtio.FeatureVersion1, 12}, {virtio.FeatureMrgRxBuf, 12},
-		{virtio.FeatureVersion1 | virtio.FeatureMrgRxBuf, 10},
+		{0, 0, 12}, {virtio.FeatureVersion1, 0, 12}, {virtio.FeatureMrgRxBuf, 0, 12},
+		{virtio.FeatureVersion1 | virtio.FeatureMrgRxBuf, 0, 10},
+		{virtio.FeatureVersion1 | virtio.FeatureMrgRxBuf, virtio.FeatureRingPacked, 12},
 	} {
-		w := newWorld(t, setup{off: c.off})
+		w := newWorld(t, setup{off: c.off, ring: c.ring})
 		f := build(fromGuest(0, 100))
 		w.queueTX(0, append(make([]byte, c.want), f...))
 		w.pollTX(0, netdev.Budget{})

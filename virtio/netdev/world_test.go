@@ -63,7 +63,7 @@ func newWorld(t testing.TB, s setup) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := dev.SetFeatures(dev.Features() &^ s.off &^ (virtio.FeatureRingPacked | virtio.FeatureInOrder)); err != nil {
+	if err := dev.SetFeatures(dev.Features()&^(s.off|virtio.FeatureRingPacked|virtio.FeatureInOrder) | s.ring); err != nil {
 		t.Fatal(err)
 	}
 	if s.mem == 0 {
