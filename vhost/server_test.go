@@ -143,6 +143,7 @@ func TestMemoryChangeUnderTraffic(t *testing.T) {
 	if got := w.ports[0].frames.Load(); got != 6400 {
 		t.Errorf("port got %d frames, want 6400", got)
 	}
+	w.ok(g.Barrier()) // the report is that of the last message but one
 	if got := w.lastSession().Stats; got.MemoryChanges != 101 || got.Refused != 0 {
 		t.Errorf("%+v", got)
 	}
