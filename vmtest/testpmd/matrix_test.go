@@ -114,10 +114,10 @@ func cpus() (n int) {
 	return n + 1
 }
 
-// eventually waits until ok, ten seconds at most.
+// eventually waits until ok, a minute at most.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not in time: %s", what)
 		}

@@ -71,6 +71,9 @@ var number atomic.Int64
 
 const prompt = "testpmd> "
 
+// patience is how long an answer may take: a machine may have much else to do.
+const patience = time.Minute
+
 // Start runs testpmd and waits until it takes commands. The process ends with
 // ctx, and with this process. A device that does not start is ErrFailed, with the
 // line that says so.
@@ -93,7 +96,7 @@ func Start(ctx context.Context, cfg Config) (*Process, error) {
 	if err := p.start(); err != nil {
 		return nil, err
 	}
-	log, err := p.wait(prompt, 20*time.Second)
+	log, err := p.wait(prompt)
 	if err == nil {
 		err = complaint(log)
 	}
@@ -144,7 +147,7 @@ func complaint(log string) error {
 }
 
 // wait reads until the text ends a line's beginning, and returns what came before.
-func (p *Process) wait(text string, patience time.Duration) (string, error) {
+func (p *Process) wait(text string) (string, error) {
 	late := time.After(patience)
 	for {
 		if s := p.text.String(); strings.Contains(s, text) {
@@ -176,7 +179,7 @@ func (p *Process) Do(commands ...string) (out string, err error) {
 		if _, err := io.WriteString(p.in, c+"\n"); err != nil {
 			return "", fmt.Errorf("%w: %w", ErrFailed, err)
 		}
-		if out, err = p.wait(prompt, 20*time.Second); err != nil {
+		if out, err = p.wait(prompt); err != nil {
 			return "", fmt.Errorf("%s: %w", c, err)
 		}
 		if err := complaint(out); err != nil {
