@@ -96,10 +96,13 @@ func TestSameTrace(t *testing.T) {
 			{"lossy", []string{"link.loss=0.01", "cc=reno", "receiver.kind=kernel"}},
 		} {
 			t.Run(name+"-"+c.name, func(t *testing.T) {
-				s := scenario(t, append(c.settings, "kernel="+kernel(t, name))...)
+				s := scenario(t, append([]string{"duration=2ms", "kernel=" + kernel(t, name)}, c.settings...)...)
 				first, trace := run(t, s)
-				if quiet, same := runWith(t, umlguest.Config{Messages: true}, s); *quiet.TraceHash != *first.TraceHash || same != trace {
-					t.Errorf("hash %s with shared memory, %s with messages", *first.TraceHash, *quiet.TraceHash)
+				if name != "6.1" { // which knows messages only
+					quiet, same := runWith(t, umlguest.Config{Messages: true}, s)
+					if *quiet.TraceHash != *first.TraceHash || same != trace {
+						t.Errorf("hash %s with shared memory, %s with messages", *first.TraceHash, *quiet.TraceHash)
+					}
 				}
 				burden(t)
 				second, again := run(t, s)
