@@ -16,7 +16,7 @@ func hashed(table []uint16, pairs int) (frames [][]byte) {
 	var h frame.Toeplitz
 	h.SetKey(rssKey)
 	frames = make([][]byte, pairs)
-	for flow := 0; flow < 1000; flow++ {
+	for flow := range 1000 {
 		f := build(toGuest(flow, 100))
 		var in frame.Info
 		frame.Parse(f, &in)
