@@ -24,7 +24,7 @@ const (
 	batchBytes  = 40 << 10  // payload of a hold that is enough
 	wantsCalls  = 8         // completions that the guest wanted a call for: it uses them
 	rateWindow  = 200 * time.Microsecond
-	trialTime   = 2 * time.Millisecond  // after which holding must have made packets grow
+	trialTime   = 2 * time.Millisecond  // after which holding must have made packets grow, and not have slowed the flow
 	firstPause  = 10 * time.Millisecond // before it is tried again, doubled each time
 	longestWait = time.Second
 
@@ -88,6 +88,7 @@ type sendState struct {
 	batch  bool       // completions and ACKs are held
 	begun  vtime.Time // when that began
 	before int64      // mean at that time
+	speed  int64      // rate at that time
 	tried  bool       // packets have grown since
 	retry  vtime.Time // not before
 	pause  time.Duration
@@ -257,7 +258,7 @@ func (c *control) decide(now vtime.Time, p *Pair, f *flow) {
 	switch {
 	case !s.batch && s.since >= bulkBytes && s.rate >= fastRate && s.mean/8 < largeMean && now >= s.retry:
 		if c.completes() || c.orphan() {
-			s.batch, s.begun, s.before, s.tried = true, now, s.mean, c.orphan()
+			s.batch, s.begun, s.before, s.speed, s.tried = true, now, s.mean, s.rate, c.orphan()
 			if c.otherFlow == f.index {
 				c.other = 0
 			}
@@ -265,7 +266,7 @@ func (c *control) decide(now vtime.Time, p *Pair, f *flow) {
 	case s.batch && s.rate < slowRate:
 		c.leave(p, f)
 	case s.batch && !s.tried && now.Sub(s.begun) >= trialTime:
-		if s.tried = true; s.mean < s.before*3/2 {
+		if s.tried = true; s.mean < s.before*3/2 || s.rate < s.speed*3/4 {
 			c.leave(p, f)
 			s.pause = min(max(firstPause, 2*s.pause), longestWait)
 			s.retry = now.Add(s.pause)
