@@ -157,6 +157,20 @@ func describe(a vhost.Action) (string, vhost.Token) {
 		return fmt.Sprintf("ring %d: %v descriptor %d", a.Ring, a.Kind, a.FD), a.Token
 	case vhost.SetBackendFD:
 		return fmt.Sprintf("back-end socket %d", a.FD), a.Token
+	case vhost.ResetDevice:
+		return "reset device", 0
+	case vhost.NotifyConfig:
+		return "notify config", 0
+	case vhost.End:
+		return fmt.Sprintf("end: %v", a.Reason), 0
+	}
+	return describeShared(a)
+}
+
+// describeShared is describe for the actions of migration, translation and shared
+// memory.
+func describeShared(a vhost.Action) (string, vhost.Token) {
+	switch a := a.(type) {
 	case vhost.MakeUserfault:
 		return "make a descriptor for missing pages", a.Token
 	case vhost.WatchMemory:
@@ -187,12 +201,6 @@ func describe(a vhost.Action) (string, vhost.Token) {
 		return fmt.Sprintf("transfer state over %d, load %v", a.FD, a.Load), a.Token
 	case vhost.CheckState:
 		return "check state", a.Token
-	case vhost.ResetDevice:
-		return "reset device", 0
-	case vhost.NotifyConfig:
-		return "notify config", 0
-	case vhost.End:
-		return fmt.Sprintf("end: %v", a.Reason), 0
 	}
 	return fmt.Sprintf("%T", a), 0
 }
@@ -372,29 +380,4 @@ func TestDoneWithAWrongTokenPanics(t *testing.T) {
 		}
 	}()
 	s.Done(1, vhost.Result{})
-}
-
-func TestQueueNum(t *testing.T) {
-	tests := []struct {
-		name     string
-		mode     vhost.QueueNumMode
-		protocol wire.ProtocolFeatures
-		features virtio.Features
-		want     wire.U64
-	}{
-		{"pairs for QEMU", vhost.QueueNumAuto, wire.ProtocolMQ, netdev.DefaultFeatures, 4},
-		{"rings for crosvm", vhost.QueueNumAuto, wire.ProtocolMQ | wire.ProtocolConfig, netdev.DefaultFeatures, 9},
-		{"rings without a control queue", vhost.QueueNumRings, wire.ProtocolMQ, netdev.DefaultFeatures &^ virtio.FeatureCtrlVQ, 8},
-		{"pairs by order", vhost.QueueNumPairs, wire.ProtocolMQ | wire.ProtocolConfig, netdev.DefaultFeatures, 4},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := vhost.NewSession(vhost.SessionConfig{QueuePairs: 4, QueueNum: tt.mode, Features: tt.features})
-			s.Handle(wire.Message{Request: wire.SetProtocolFeatures, Payload: wire.U64(tt.protocol)}, nil, nil)
-			got := s.Handle(wire.Message{Request: wire.GetQueueNum, Payload: wire.Empty{}}, nil, nil)
-			if r := got[0].(vhost.Reply); r.Message.Payload != tt.want {
-				t.Errorf("got %v, want %v", r.Message, tt.want)
-			}
-		})
-	}
 }
