@@ -169,3 +169,29 @@ func TestAdaptiveShowsBBRThePath(t *testing.T) {
 		t.Errorf("packets of %.0f bytes: they are not held", r.Totals.GSOMeanBytes)
 	}
 }
+
+// otherCells were looked at when everything was settled: other kernels, flows,
+// sizes, paths and hosts than those that the policy was made with.
+var otherCells = [][]string{
+	{"kernel=4.17", "release=napi"}, {"kernel=5.18", "release=napi"}, {"kernel=6.18", "release=napi"},
+	{"kernel=5.18", "release=orphan"}, {"kernel=6.18", "release=orphan", "ip=6"}, {"kernel=4.17", "release=orphan", "host=med"},
+	{"ip=6"}, {"mtu=9000"}, {"receiver.gro=off"}, {"cc=reno"}, {"qdisc=fq"}, {"flows=4", "queue_pairs=4"},
+	{"flows=8", "think=8us"}, {"host=med", "write=2048"}, {"think=3us", "write=1448", "link.delay=100us"},
+}
+
+// What the policy does is not bound to the cells that it was made with.
+func TestAdaptiveInOtherCells(t *testing.T) {
+	for _, cell := range otherCells {
+		t.Run(strings.Join(cell, ","), func(t *testing.T) {
+			set := append([]string{"kernel=6.12", "release=napi", "queue_pairs=2", "spread=on", "host=med2", "guest_cpu=uml", "vcpus=1", "think=2us",
+				"receiver.rmem=32M", "sysctl.tcp_rmem=4096 6291456 33554432", "driver.bql=off", "max_tcp_header=192", "hz=100", "warmup=2ms"}, cell...)
+			none, with := run(t, vmtest.Default(), set...).Totals, run(t, vmtest.Default(), append(set, "policy=adaptive")...).Totals
+			t.Logf("packets on the wire %.0f -> %.1f per MB, kicks %.0f -> %.1f, calls %.0f -> %.1f, %.2f -> %.2f Gbit/s", none.WirePerMB, with.WirePerMB,
+				none.KicksPerMB, with.KicksPerMB, none.TxCallsPerMB+none.RxCallsPerMB, with.TxCallsPerMB+with.RxCallsPerMB, none.GoodputBps/1e9, with.GoodputBps/1e9)
+			atMost(t, "packets on the wire per MB", with.WirePerMB, none.WirePerMB/4)
+			atMost(t, "kicks per MB", with.KicksPerMB, none.KicksPerMB/3)
+			atMost(t, "calls per MB", with.TxCallsPerMB+with.RxCallsPerMB, (none.TxCallsPerMB+none.RxCallsPerMB)/8)
+			atMost(t, "goodput without it", none.GoodputBps, with.GoodputBps)
+		})
+	}
+}
