@@ -159,7 +159,7 @@ func (t *TX) take(now vtime.Time, b Budget) {
 			}
 			continue
 		}
-		if t.takeBatch(now, b) {
+		if b.Packets != 1 && t.takeBatch(now, b) { // a batch of one gains nothing
 			continue
 		}
 		if t.blocked || !t.takeOne(now) {
