@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/progress"
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/sidebyside"
@@ -177,6 +178,7 @@ func bestModel(ctx context.Context, s vmtest.Scenario, real sidebyside.Side) (be
 		queues = append(queues, f.Queue)
 	}
 	m := umlguest.Model(s, queues, real.Run.ClockPhase)
+	inOrder(&m, real.Trace)
 	phases := 0
 	for i := range m.Flows {
 		if m.Flow(i).CC == "bbr" {
@@ -195,6 +197,18 @@ func bestModel(ctx context.Context, s vmtest.Scenario, real sidebyside.Side) (be
 		}
 	}
 	return best, nil
+}
+
+// inOrder has the model's programs that start together connect in the order in
+// which the real guest's scheduler let them: a nanosecond apart.
+func inOrder(m *vmtest.Scenario, real *trace.Trace) {
+	rank := 0
+	for _, flow := range real.SYNs() {
+		if flow < len(m.PerFlow) {
+			m.PerFlow[flow].Start += time.Duration(rank)
+			rank++
+		}
+	}
 }
 
 func (c *compareCmd) draw(pairs []sidebyside.Pair) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/frame"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
+	"github.com/vnetbench/vnetbench/vmtest"
 	"github.com/vnetbench/vnetbench/vmtest/internal/host"
 )
 
@@ -78,7 +79,7 @@ func newCable(w *world) (*cable, error) {
 	c.arriving.timer = w.loop.NewTimer(c, 0)
 	c.spec = frame.TCPSpec{SrcMAC: hostMAC, DstMAC: guestMAC, Src: hostAddr[s.IP], Dst: guestAddr[s.IP],
 		SrcPort: serverPort, Timestamps: true}
-	if w.ce != nil && w.soft == nil {
+	if s.Receiver.Kind == vmtest.ReceiverKernel && w.soft == nil {
 		c.peer = newPeer(c)
 	}
 	for _, k := range w.conns {
@@ -106,7 +107,7 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 		ISS: 1, MSS: int32(s.EffectiveMSS()), InitialWindow: c.window(), WindowScale: c.wscale,
 		WindowMax: max(uint32(s.Receiver.Rmem/2), c.window()), QuickWindow: quick, Rules: rules,
 	}
-	if c.w.ce != nil {
+	if c.peer != nil || c.w.soft != nil {
 		cfg.Process = true
 		cfg.Buffer = link.BufferConfig{Size: c.buffer(), Measured: major*1000+minor >= 6006}
 		if c.peer != nil {

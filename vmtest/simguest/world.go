@@ -61,9 +61,6 @@ type world struct {
 }
 
 func newWorld(s vmtest.Scenario, scale map[string]float64, trace io.Writer, seen netdev.Observer) (*world, error) {
-	if s.Receiver.Kind == vmtest.ReceiverKernel {
-		return nil, fmt.Errorf("receiver.kind: %q; the simulated guest's receiver is a model; use --guest uml", s.Receiver.Kind)
-	}
 	if s.Guests.Senders > 1 {
 		return nil, fmt.Errorf("guests.senders: %d; the simulated guest is alone; use --guest uml", s.Guests.Senders)
 	}
@@ -106,6 +103,9 @@ func (w *world) newLower() error {
 	if w.cost.cpu.ClockInProcess() && len(w.cpus) == 1 {
 		w.ce = newClockEvent(w)
 		newCalendar(w.cpus[0])
+	}
+	if w.s.Receiver.Kind == vmtest.ReceiverKernel && w.ce == nil {
+		return fmt.Errorf("receiver.kind: %q is modelled for guests of one CPU with guest_cpu=uml; set those, or use --guest uml", w.s.Receiver.Kind)
 	}
 	for _, step := range []func() error{w.newDevice, w.newGuestNet, w.attach} {
 		if err := step(); err != nil {

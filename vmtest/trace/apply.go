@@ -18,6 +18,7 @@ func (x *Experiment) Complete(s vmtest.Scenario) vmtest.Scenario {
 	s.Qdisc = x.Sender.text()
 	if x.Topology == TopologyVirtio {
 		s.ClockPhase = extPhase[s.Kernel]
+		s.Receiver.Kind = vmtest.ReceiverKernel
 		s.Driver["bql"] = "off" // the kernels are built from allnoconfig, without CONFIG_BQL
 	}
 	if x.Topology == TopologyVeth {

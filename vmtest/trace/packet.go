@@ -1,6 +1,8 @@
 package trace
 
 import (
+	"slices"
+
 	"bytes"
 	"fmt"
 	"math"
@@ -205,4 +207,17 @@ func clip(b []byte) []byte {
 		return b
 	}
 	return append(append([]byte(nil), b[:most]...), "..."...)
+}
+
+// SYNs returns the flows of the trace's SYNs, in the order in which each flow's
+// first one left.
+func (t *Trace) SYNs() []int {
+	var out []int
+	for i := range t.Packets {
+		p := &t.Packets[i]
+		if !p.Ack && p.Flags&skb.SYN != 0 && !slices.Contains(out, int(p.Flow)) {
+			out = append(out, int(p.Flow))
+		}
+	}
+	return out
 }

@@ -116,12 +116,14 @@ func bit(on bool) int {
 }
 
 // sysctls are the scenario's, the queueing discipline, and some of our own: no
-// packets that the scenario knows nothing of, and nothing remembered from one
-// connection for the next.
+// packets that the scenario knows nothing of, nothing remembered from one
+// connection for the next, and the limits of send buffers of a machine with memory
+// enough, which else follow from the guest's.
 func sysctls(s *vmtest.Scenario) map[string]string {
 	set := map[string]string{
 		"net/core/default_qdisc":         "pfifo_fast",
 		"net/ipv4/tcp_no_metrics_save":   "1",
+		"net/ipv4/tcp_wmem":              "4096 16384 4194304",
 		"net/ipv6/conf/all/accept_dad":   "0",
 		"net/ipv6/conf/eth0/accept_dad":  "0",
 		"net/ipv6/conf/eth0/accept_ra":   "0",

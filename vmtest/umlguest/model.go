@@ -13,6 +13,7 @@ func Model(s vmtest.Scenario, queues []int, phase *int) vmtest.Scenario {
 	m := s.Clone()
 	m.HZ, m.MaxHeader, m.VCPUs, m.GuestCPU, m.Work = 100, 192, 1, "uml", 0
 	m.GuestCosts = map[string]string{}
+	m.Driver["bql"] = "off" // these kernels are built without CONFIG_BQL
 	m.GSOMaxSize, m.NIC.TSOMaxSize = gsoMaxSize(&s), maxGSOSize
 	if s.Topology == vmtest.TopologyVeth {
 		m.GSOMaxSize, m.NIC.TSOMaxSize = s.GSOMaxSize, max(s.GSOMaxSize, maxGSOSize)
@@ -20,7 +21,9 @@ func Model(s vmtest.Scenario, queues []int, phase *int) vmtest.Scenario {
 	if phase != nil {
 		m.ClockPhase = *phase
 	}
-	m.Receiver.Kind = vmtest.ReceiverModel
+	if s.Topology == vmtest.TopologyVeth {
+		m.Receiver.Kind = vmtest.ReceiverModel
+	}
 	m.Kernel = modelled(s.Kernel)
 	m.PerFlow = nil
 	for i := range s.Flows {
