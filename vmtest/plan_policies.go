@@ -11,13 +11,14 @@ func experiment(name string) Scenario {
 	s.Think, s.WarmUp, s.Duration = 2*time.Microsecond, 2*time.Millisecond, 20*time.Millisecond
 	s.Receiver.Rmem, s.MaxHeader, s.HZ = 32<<20, 192, 100
 	s.Sysctl["tcp_rmem"] = "4096 6291456 33554432"
-	s.Driver["bql"] = "off"
+	s.Driver["bql"], s.Receiver.Kind = "off", ReceiverKernel
 	return s
 }
 
 // unmodel takes out of a scenario what only tells the model of the build that a
-// real kernel is.
-func unmodel(s *Scenario) { s.Driver = map[string]string{} }
+// real kernel is. Its receiver is the model's, which can answer requests and holds
+// nothing up.
+func unmodel(s *Scenario) { s.Driver, s.Receiver.Kind = map[string]string{}, ReceiverModel }
 
 // Both releases of skbs on the kernels that real guests have.
 func realVariants(kernels ...string) []Variant {

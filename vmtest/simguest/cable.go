@@ -79,7 +79,7 @@ func newCable(w *world) (*cable, error) {
 	c.arriving.timer = w.loop.NewTimer(c, 0)
 	c.spec = frame.TCPSpec{SrcMAC: hostMAC, DstMAC: guestMAC, Src: hostAddr[s.IP], Dst: guestAddr[s.IP],
 		SrcPort: serverPort, Timestamps: true}
-	if s.Receiver.Kind == vmtest.ReceiverKernel && w.soft == nil {
+	if w.ce != nil && s.Receiver.Kind == vmtest.ReceiverKernel && w.soft == nil {
 		c.peer = newPeer(c)
 	}
 	for _, k := range w.conns {

@@ -18,7 +18,7 @@ import (
 func extWorld(t *testing.T, kernel string) *world {
 	t.Helper()
 	s := vmtest.Default()
-	for _, set := range [][2]string{{"kernel", kernel}, {"vcpus", "1"}, {"queue_pairs", "1"}, {"flows", "2"}, {"guest_cpu", "uml"}} {
+	for _, set := range [][2]string{{"kernel", kernel}, {"vcpus", "1"}, {"queue_pairs", "1"}, {"flows", "2"}, {"guest_cpu", "uml"}, {"receiver.kind", "kernel"}} {
 		if err := s.Set(set[0], set[1]); err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func (c realKernel) experiment() []string {
 	return []string{
 		"host=" + c.host, "kernel=" + c.kernel, "release=" + c.release, fmt.Sprintf("write=%d", c.write),
 		"think=" + think, fmt.Sprintf("queue_pairs=%d", c.pairs), "guest_cpu=uml", "vcpus=1",
-		"flow.0.queue=0", fmt.Sprintf("flow.1.queue=%d", c.pairs-1), "receiver.rmem=32M",
+		"flow.0.queue=0", fmt.Sprintf("flow.1.queue=%d", c.pairs-1), "receiver.rmem=32M", "receiver.kind=kernel",
 		"sysctl.tcp_rmem=4096 6291456 33554432", "driver.bql=off", "max_tcp_header=192", "hz=100",
 		"duration=10ms", "warmup=2ms",
 	}

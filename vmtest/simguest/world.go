@@ -104,9 +104,6 @@ func (w *world) newLower() error {
 		w.ce = newClockEvent(w)
 		newCalendar(w.cpus[0])
 	}
-	if w.s.Receiver.Kind == vmtest.ReceiverKernel && w.ce == nil {
-		return fmt.Errorf("receiver.kind: %q is modelled for guests of one CPU with guest_cpu=uml; set those, or use --guest uml", w.s.Receiver.Kind)
-	}
 	for _, step := range []func() error{w.newDevice, w.newGuestNet, w.attach} {
 		if err := step(); err != nil {
 			return err
