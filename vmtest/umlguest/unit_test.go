@@ -426,7 +426,7 @@ func TestModel(t *testing.T) {
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if m.Kernel != "6.1" || m.HZ != 100 || m.GuestCPU != "uml" || m.GSOMaxSize != 65536 || m.Work != 0 || m.CPUs() != 1 || m.Receiver.Kind != vmtest.ReceiverModel {
+	if m.Kernel != "6.1" || m.HZ != 100 || m.GuestCPU != "uml" || m.GSOMaxSize != 65536 || m.Work != 0 || m.CPUs() != 1 || m.Driver["bql"] != "off" || m.Receiver.Kind != vmtest.ReceiverKernel {
 		t.Errorf("model %+v", m)
 	}
 	for i, queue := range []int{1, 0} {

@@ -57,16 +57,17 @@ func ring(b *strings.Builder, r *vmtest.Run, q *vmtest.Queue, s *vmtest.Scenario
 
 // calls is about both rings of the pair.
 func calls(r *vmtest.Run, q *vmtest.Queue) string {
-	text := fmt.Sprintf("The device interrupted for it %s times per MB (calls)", grid.Number(vmtest.PerMB(float64(q.Calls), q.Bytes)))
+	var text strings.Builder
+	fmt.Fprintf(&text, "The device interrupted for it %s times per MB (calls)", grid.Number(vmtest.PerMB(float64(q.Calls), q.Bytes)))
 	irq := q.IRQNs
 	for i := range r.Queues {
 		if rx := &r.Queues[i]; rx.Dir == "rx" && rx.Queue == q.Queue && rx.Guest == q.Guest {
-			text += fmt.Sprintf(", and %s times for the %s packets per MB that came back, mostly ACKs",
-				grid.Number(vmtest.PerMB(float64(rx.Calls), q.Bytes)), grid.Number(vmtest.PerMB(float64(rx.Packets), q.Bytes)))
+			text.WriteString(fmt.Sprintf(", and %s times for the %s packets per MB that came back, mostly ACKs",
+				grid.Number(vmtest.PerMB(float64(rx.Calls), q.Bytes)), grid.Number(vmtest.PerMB(float64(rx.Packets), q.Bytes))))
 			irq += rx.IRQNs
 		}
 	}
-	return fmt.Sprintf("%s; %s us per MB of interrupts.", text, grid.Number(vmtest.PerMB(irq/1e3, q.Bytes)))
+	return fmt.Sprintf("%s; %s us per MB of interrupts.", text.String(), grid.Number(vmtest.PerMB(irq/1e3, q.Bytes)))
 }
 
 // reasons are the shares of the rules, by the model's log; for a real guest, what

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -194,13 +195,14 @@ func still(base *vmtest.Run, changes []Change) string {
 }
 
 func list(s []string) string {
-	out := s[0]
+	var out strings.Builder
+	out.WriteString(s[0])
 	for i, x := range s[1:] {
 		if i == len(s)-2 {
-			out += " or " + x
+			out.WriteString(" or " + x)
 			continue
 		}
-		out += ", " + x
+		out.WriteString(", " + x)
 	}
-	return out
+	return out.String()
 }
