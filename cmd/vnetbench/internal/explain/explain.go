@@ -62,8 +62,8 @@ func calls(r *vmtest.Run, q *vmtest.Queue) string {
 	irq := q.IRQNs
 	for i := range r.Queues {
 		if rx := &r.Queues[i]; rx.Dir == "rx" && rx.Queue == q.Queue && rx.Guest == q.Guest {
-			text.WriteString(fmt.Sprintf(", and %s times for the %s packets per MB that came back, mostly ACKs",
-				grid.Number(vmtest.PerMB(float64(rx.Calls), q.Bytes)), grid.Number(vmtest.PerMB(float64(rx.Packets), q.Bytes))))
+			fmt.Fprintf(&text, ", and %s times for the %s packets per MB that came back, mostly ACKs",
+				grid.Number(vmtest.PerMB(float64(rx.Calls), q.Bytes)), grid.Number(vmtest.PerMB(float64(rx.Packets), q.Bytes)))
 			irq += rx.IRQNs
 		}
 	}
