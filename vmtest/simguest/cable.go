@@ -109,7 +109,7 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 	}
 	if c.peer != nil || c.w.soft != nil {
 		cfg.Process = true
-		cfg.Buffer = link.BufferConfig{Size: c.buffer(), Measured: major*1000+minor >= 6006}
+		cfg.Buffer = link.BufferConfig{Size: c.buffer(), Measured: c.known() && major*1000+minor >= 6006}
 		if c.peer != nil {
 			cfg.Buffer.Max = uint32(s.Receiver.Rmem)
 		}
@@ -133,10 +133,18 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 // buffer is the receive buffer: the first one if the scenario sets it, and it then
 // stays; else the largest, to which it would grow.
 func (c *cable) buffer() uint32 {
-	if _, set := c.w.s.Sysctl["tcp_rmem"]; set || c.w.soft != nil {
+	if c.known() {
 		return uint32(c.w.kernel.Sysctl.Rmem[1])
 	}
 	return uint32(c.w.s.Receiver.Rmem)
+}
+
+// known reports whether the scenario says what the receive buffer is at first. Where
+// it does not, the buffer is assumed to bound nothing, so that the window is not
+// made from it either.
+func (c *cable) known() bool {
+	_, set := c.w.s.Sysctl["tcp_rmem"]
+	return set || c.w.soft != nil
 }
 
 // window is what the receiver offers at first: half its first buffer in whole
