@@ -34,6 +34,12 @@ var golden = []struct{ name, plan, kernel, label, set string }{
 	{"lossy-reno.61", "cc-links", "6.1", "lossy", "cc=reno"},
 	{"shallow-cubic.61", "cc-links", "6.1", "shallow", "cc=cubic"},
 	{"shallow-reno.61", "cc-links", "6.1", "shallow", "cc=reno"},
+	{"clean-cubic.612", "cc-links", "6.12", "clean", "cc=cubic"},
+	{"clean-reno.612", "cc-links", "6.12", "clean", "cc=reno"},
+	{"lossy-cubic.612", "cc-links", "6.12", "lossy", "cc=cubic"},
+	{"lossy-reno.612", "cc-links", "6.12", "lossy", "cc=reno"},
+	{"shallow-cubic.612", "cc-links", "6.12", "shallow", "cc=cubic"},
+	{"shallow-reno.612", "cc-links", "6.12", "shallow", "cc=reno"},
 	{"paced-cubic.61", "cc-links", "6.1", "paced", "cc=cubic"},
 	{"paced-cubic.612", "cc-links", "6.12", "paced", "cc=cubic"},
 }
