@@ -158,7 +158,7 @@ func compareWorkload(none, with *vmtest.Run) (bad []string) {
 // see the path then, and not how long ACKs are held: with every ACK held it took
 // 354 us for 20.
 func TestAdaptiveShowsBBRThePath(t *testing.T) {
-	r := run(t, vmtest.Default(), "kernel=6.12", "release=napi", "queue_pairs=2", "spread=on", "host=med2", "guest_cpu=uml", "vcpus=1",
+	r := run(t, vmtest.Default(), "kernel=6.12", "release=napi", "queue_pairs=2", "spread=on", "host=med2", "guest_cpu=uml", "vcpus=1", "receiver.kind=kernel",
 		"think=2us", "receiver.rmem=32M", "cc=bbr", "link.delay=25us", "policy=adaptive", "warmup=10900ms", "duration=100ms")
 	for _, f := range r.Flows {
 		if f.Model == nil || f.Model.MinRTTus < 50 || f.Model.MinRTTus > 65 {
@@ -183,7 +183,7 @@ var otherCells = [][]string{
 func TestAdaptiveInOtherCells(t *testing.T) {
 	for _, cell := range otherCells {
 		t.Run(strings.Join(cell, ","), func(t *testing.T) {
-			set := append([]string{"kernel=6.12", "release=napi", "queue_pairs=2", "spread=on", "host=med2", "guest_cpu=uml", "vcpus=1", "think=2us",
+			set := append([]string{"kernel=6.12", "release=napi", "queue_pairs=2", "spread=on", "host=med2", "guest_cpu=uml", "vcpus=1", "receiver.kind=kernel", "think=2us",
 				"receiver.rmem=32M", "sysctl.tcp_rmem=4096 6291456 33554432", "driver.bql=off", "max_tcp_header=192", "hz=100", "warmup=2ms"}, cell...)
 			none, with := run(t, vmtest.Default(), set...).Totals, run(t, vmtest.Default(), append(set, "policy=adaptive")...).Totals
 			t.Logf("packets on the wire %.0f -> %.1f per MB, kicks %.0f -> %.1f, calls %.0f -> %.1f, %.2f -> %.2f Gbit/s", none.WirePerMB, with.WirePerMB,
