@@ -81,7 +81,7 @@ func newRunner(ch *channel, dev *netdev.Device, cfg *Config) *runner {
 		r.fds[i], r.callIDs[i] = [3]int{-1, -1, -1}, -1
 	}
 	r.shared.dev, r.shared.clock, r.shared.events, r.shared.owns = dev, osio.NewClock(), r, r.owns
-	r.shared.grace, r.shared.poll, r.shared.cpus = cfg.EnableGrace, cfg.PollTime, cfg.CPUs
+	r.shared.grace, r.shared.poll, r.shared.cpus, r.shared.cost = cfg.EnableGrace, cfg.PollTime, cfg.CPUs, cfg.SendCost
 	r.shared.pairs.Store(int32(dev.Pairs()))
 	r.shared.logFD.Store(-1)
 	r.shared.inband.Store(-1)

@@ -52,6 +52,8 @@ type Config struct {
 	// again when kicks come soon after it went to sleep. 0 sleeps at once;
 	// PollAlways never sleeps, and takes a CPU for each pair.
 	PollTime time.Duration
+	// SendCost is CPU time that the workers spend beside.
+	SendCost SendCost
 	// CPUs are what the threads of the pairs are bound to: pair i to element i,
 	// from the front again when there are more pairs. Empty binds none. A CPU that
 	// the process may not use ends the session with ErrConfig.
@@ -86,6 +88,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.EnableGrace < 0 {
 		return c, fmt.Errorf("%w: EnableGrace %v is negative", ErrConfig, c.EnableGrace)
+	}
+	if c.SendCost.Base < 0 || c.SendCost.PerKB < 0 {
+		return c, fmt.Errorf("%w: SendCost %+v is negative", ErrConfig, c.SendCost)
 	}
 	if c.PollTime < 0 {
 		return c, fmt.Errorf("%w: PollTime %v is negative", ErrConfig, c.PollTime)

@@ -43,6 +43,7 @@ type shared struct {
 	logFD  atomic.Int32            // to be written when pages were logged, -1 for none
 	inband atomic.Int32            // channel for calls as messages, -1 for none
 	poll   time.Duration           // Config.PollTime
+	cost   SendCost                // Config.SendCost
 	cpus   []int                   // Config.CPUs
 
 	offloads atomic.Uint64 // features that the ports are told of
@@ -114,7 +115,7 @@ func startWorker(sh *shared, i int, port Port) (*worker, error) {
 		w.legs = []leg{newLeg(netdev.DirCtrl)}
 	} else {
 		w.pair = sh.dev.Pair(i)
-		w.pair.SetPort(port)
+		w.pair.SetPort(sh.cost.spend(port))
 		w.legs = []leg{newLeg(netdev.DirRX), newLeg(netdev.DirTX)}
 		w.spin = newSpin(sh.poll)
 	}

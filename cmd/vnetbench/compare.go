@@ -89,7 +89,10 @@ func (c *compareCmd) results(s *streams, files []string) error {
 		}
 		all = append(all, r)
 	}
-	return sidebyside.Results(s.out, files, all)
+	if err := sidebyside.Results(s.out, files, all); err != nil {
+		return err
+	}
+	return sidebyside.Agreement(s.out, all)
 }
 
 // plan is what the real guest runs, with the packets seen at the host.

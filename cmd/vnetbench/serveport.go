@@ -116,6 +116,7 @@ func (c *serveCmd) threads(cfg *vhost.Config) (err error) {
 	if c.PollFor < 0 {
 		return fmt.Errorf("--poll-for: %v is negative; write a time such as 50us", c.PollFor)
 	}
+	cfg.SendCost = vhost.SendCost{Base: c.TxBase, PerKB: c.TxPerKB}
 	if cfg.PollTime = c.PollFor; c.Poll {
 		cfg.PollTime = vhost.PollAlways
 	}

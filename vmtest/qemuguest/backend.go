@@ -103,7 +103,7 @@ func startBackend(s *session, ports []vhost.Port, fd int) (*backend, error) {
 		return nil, err
 	}
 	cfg.Observer = s.options.Observer
-	vc := vhost.Config{FD: fd, Device: cfg, Ports: ports}
+	vc := vhost.Config{FD: fd, Device: cfg, Ports: ports, SendCost: sendCost(s.scenario)}
 	if log := s.options.Log; log != nil {
 		vc.Logger = slog.New(slog.NewTextHandler(log, nil))
 	}
@@ -116,6 +116,17 @@ func startBackend(s *session, ports []vhost.Port, fd int) (*backend, error) {
 	b := &backend{server: server, cancel: cancel, ended: make(chan struct{}), failed: make(chan error, 1)}
 	go b.serve(ctx)
 	return b, nil
+}
+
+// sendCost is what the scenario has the host's worker spend beside its real work.
+func sendCost(s *vmtest.Scenario) (c vhost.SendCost) {
+	if d := s.Host.TxBase; d != nil {
+		c.Base = *d
+	}
+	if d := s.Host.TxPerKB; d != nil {
+		c.PerKB = *d
+	}
+	return c
 }
 
 // ports are the queues of the tap, with somebody who watches them.
