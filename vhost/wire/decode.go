@@ -72,6 +72,9 @@ func decode(b []byte, form func(Message) kind) (Message, error) {
 	k := form(m)
 	if m.Request == SetMemTable && m.IsReply() && len(body) > 8 {
 		k = memTable // the regions' addresses in the back-end, for post-copy
+		if len(body) < sizes[k].least || u32(body) == 0 {
+			return m, fmt.Errorf("%v: %w: %d bytes without a region; an answer has those that were sent, or is a number of 8 bytes", m.Request, ErrPayloadSize, len(body))
+		}
 	}
 	p, err := decodePayload(k, body)
 	if err != nil {

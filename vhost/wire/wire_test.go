@@ -170,6 +170,19 @@ func TestProtocolFeaturesString(t *testing.T) {
 	}
 }
 
+// An answer to SET_MEM_TABLE is a number, or the regions with their addresses. One
+// of no regions in a payload of several was read as the second and written as the
+// first (found by FuzzDecode).
+func TestRegressionMemTableAnswerWithoutRegions(t *testing.T) {
+	const reply = 1 | 4
+	if m, err := wire.Decode(message(wire.SetMemTable, reply, make([]byte, 72))); !errors.Is(err, wire.ErrPayloadSize) {
+		t.Errorf("read as %v, error %v", m, err)
+	}
+	if _, err := wire.Decode(message(wire.SetMemTable, reply, make([]byte, 8))); err != nil {
+		t.Errorf("a number of 8 bytes: %v", err)
+	}
+}
+
 // FuzzDecode checks that no bytes panic, and that what was decoded is the same
 // after it has been encoded and decoded again.
 func FuzzDecode(f *testing.F) {
