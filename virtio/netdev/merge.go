@@ -102,17 +102,11 @@ func (j *joiner) start(size int) {
 // takeJoined is takeOne where the policy joins packets: it takes a packet off
 // the ring, and those behind it that continue it, and gives the port one.
 func (t *TX) takeJoined(now vtime.Time) bool {
-	c := &t.chain
-	ok, err := t.q.Next(c)
-	switch {
-	case err != nil:
-		t.fault(c, err)
-		t.work.Dropped++
-		return t.broken == nil
-	case !ok:
-		t.more = false
-		return false
+	got, more := t.next()
+	if !got {
+		return more
 	}
+	c := &t.chain
 	if r := t.admit(c); r != DropNone {
 		t.reject(c.Head, r)
 		t.work.Dropped++

@@ -33,20 +33,8 @@ func (c *Ctrl) SetLog(l ring.Log) error {
 // frames that a port still holds in flight: whoever attaches the ring again finds
 // them in its record (ring.Config.Inflight) and sends them anew. The port must
 // not send them any more.
-func (p *Pair) LeaveTX(now vtime.Time) (*ring.Device, Call) { return p.TX.leave(now) }
-
-func (t *TX) leave(now vtime.Time) (*ring.Device, Call) {
-	if t.q == nil {
-		return nil, Call{}
-	}
-	var c Call
-	if t.broken == nil {
-		t.finishSent(now)
-		c = t.publishLast(now)
-	}
-	q := t.q
-	t.abandon()
-	return q, c
+func (p *Pair) LeaveTX(now vtime.Time) (*ring.Device, Call) {
+	return p.TX.letGo(now, p.TX.finishSent)
 }
 
 // finishSent stages the used entries of the frames that were sent, whether the

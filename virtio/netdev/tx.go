@@ -173,18 +173,29 @@ func (t *TX) take(now vtime.Time, b Budget) {
 
 // takeOne takes one chain off the ring, and reports whether there may be more.
 func (t *TX) takeOne(now vtime.Time) bool {
+	got, more := t.next()
+	if !got {
+		return more
+	}
+	return t.handle(now, &t.chain, 1)
+}
+
+// next takes the next chain off the ring into t.chain. Without one it says whether
+// there may be more: a chain that cannot be read is dropped, and the ring may be
+// empty.
+func (t *TX) next() (got, more bool) {
 	c := &t.chain
 	ok, err := t.q.Next(c)
 	switch {
 	case err != nil:
 		t.fault(c, err)
 		t.work.Dropped++
-		return t.broken == nil
+		return false, t.broken == nil
 	case !ok:
 		t.more = false
-		return false
+		return false, false
 	}
-	return t.handle(now, c, 1)
+	return true, true
 }
 
 // handle sends the frame of a chain or drops it, and reports whether the port
@@ -349,12 +360,18 @@ func (t *TX) start(q *ring.Device) {
 
 // stop completes everything that is held, publishes it and lets the ring go.
 func (t *TX) stop(now vtime.Time) (*ring.Device, Call) {
+	return t.letGo(now, t.finishAll)
+}
+
+// letGo lets the ring go after finish has staged what is to be completed, and
+// that is published.
+func (t *TX) letGo(now vtime.Time, finish func(vtime.Time)) (*ring.Device, Call) {
 	if t.q == nil {
 		return nil, Call{}
 	}
 	var c Call
 	if t.broken == nil {
-		t.finishAll(now)
+		finish(now)
 		c = t.publishLast(now)
 	}
 	q := t.q
