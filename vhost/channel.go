@@ -84,15 +84,7 @@ func (c *channel) fill(n int) error {
 
 // recv receives up to len(b) bytes, with the descriptors added to c.fds.
 func (c *channel) recv(b []byte) (n int, err error) {
-	rerr := c.raw.Read(func(fd uintptr) bool {
-		var got []int
-		n, got, err = osio.Recv(int(fd), b, nil)
-		c.fds = append(c.fds, got...)
-		return !errors.Is(err, syscall.EAGAIN)
-	})
-	if rerr != nil {
-		return 0, rerr
-	}
+	n, err = osio.RecvConn(c.raw, b, &c.fds)
 	if err == nil && len(c.fds) > osio.MaxFDs {
 		err = osio.ErrTruncatedControl
 	}

@@ -168,7 +168,7 @@ func (c *Conn) recv(decode func([]byte) (wire.Message, error)) (wire.Message, er
 
 func (c *Conn) readFull(b []byte) error {
 	for n := 0; n < len(b); {
-		k, err := c.readSome(b[n:])
+		k, err := osio.RecvConn(c.raw, b[n:], &c.fds)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return ErrTimeout
@@ -182,19 +182,6 @@ func (c *Conn) readFull(b []byte) error {
 		n += k
 	}
 	return nil
-}
-
-func (c *Conn) readSome(b []byte) (n int, err error) {
-	rerr := c.raw.Read(func(fd uintptr) bool {
-		var got []int
-		n, got, err = osio.Recv(int(fd), b, nil)
-		c.fds = append(c.fds, got...)
-		return !errors.Is(err, syscall.EAGAIN)
-	})
-	if rerr != nil {
-		return 0, rerr
-	}
-	return n, err
 }
 
 // Ask sends a request that has a reply of its own and returns its payload.

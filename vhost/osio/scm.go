@@ -3,6 +3,7 @@ package osio
 import (
 	"errors"
 	"io"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -126,4 +127,20 @@ func Listening(fd int) (bool, error) {
 	}
 	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	return n != 0, opError("getsockopt", err)
+}
+
+// RecvConn is Recv on a connection of package net: it waits, as long as the
+// connection's deadline allows, until something is there. The descriptors that came
+// are appended to *fds; on an error those that were there before stay open.
+func RecvConn(c syscall.RawConn, b []byte, fds *[]int) (n int, err error) {
+	rerr := c.Read(func(fd uintptr) bool {
+		var got []int
+		n, got, err = Recv(int(fd), b, nil)
+		*fds = append(*fds, got...)
+		return !errors.Is(err, syscall.EAGAIN)
+	})
+	if rerr != nil {
+		return 0, rerr
+	}
+	return n, err
 }
