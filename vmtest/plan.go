@@ -495,7 +495,7 @@ func (p *Plan) expand(out *[]PlannedRun, s Scenario, label string, point map[str
 		if err := s.Validate(); err != nil {
 			return err
 		}
-		*out = append(*out, PlannedRun{Label: fileSafe(label), Axes: cloneMap(point), Scenario: s})
+		*out = append(*out, PlannedRun{Label: FileSafe(label), Axes: cloneMap(point), Scenario: s})
 		return nil
 	}
 	for _, v := range axes[0].Values {
@@ -524,7 +524,8 @@ func (p *Plan) single(key string) bool {
 	return true
 }
 
-func fileSafe(label string) string {
+// FileSafe is a label, or a kernel in one, fit for the name of a file.
+func FileSafe(label string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '/' || r == ':' || r == ' ' {
 			return '_'

@@ -30,11 +30,15 @@ func (q *Queue) CountExcess(most int64) {
 	if q.Dir != "tx" || most <= 0 {
 		return
 	}
-	data := int64(0)
-	for bucket, n := range q.GSOHist {
+	q.SmallExcess = max(0, q.DataPackets()-(q.Bytes+most-1)/most)
+}
+
+// DataPackets is the number of packets with payload.
+func (q *Queue) DataPackets() (n int64) {
+	for bucket, count := range q.GSOHist {
 		if bucket != "0" {
-			data += n
+			n += count
 		}
 	}
-	q.SmallExcess = max(0, data-(q.Bytes+most-1)/most)
+	return n
 }

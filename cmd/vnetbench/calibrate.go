@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -60,13 +58,11 @@ func (c *calibrateCmd) Run(s *streams) error {
 
 // cpuName is the processor, as the kernel names it.
 func cpuName() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return fmt.Sprintf("%s, %d CPUs", strings.TrimSpace(value), runtime.NumCPU())
-		}
+	name := vmtest.CPUModel()
+	if name == "" {
+		name = runtime.GOARCH
 	}
-	return fmt.Sprintf("%s, %d CPUs", runtime.GOARCH, runtime.NumCPU())
+	return fmt.Sprintf("%s, %d CPUs", name, runtime.NumCPU())
 }
 
 // printCalibration shows what was measured, and what was not.

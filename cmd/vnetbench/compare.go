@@ -136,7 +136,7 @@ func (c *compareCmd) pairs(ctx context.Context, runs []vmtest.PlannedRun, progre
 			return nil, fmt.Errorf("run %s: %w", r.Label, err)
 		}
 		if len(c.Guests) == 1 {
-			key := strings.Trim(strings.Replace(r.Label, fileLabel(r.Scenario.Kernel), "", 1), "-") // a plan's case comes first
+			key := strings.Trim(strings.Replace(r.Label, vmtest.FileSafe(r.Scenario.Kernel), "", 1), "-") // a plan's case comes first
 			real.Guest = r.Scenario.Kernel
 			if truth, ok := first[key]; ok {
 				pairs = append(pairs, sidebyside.New(strings.ReplaceAll(key, "--", "-"), truth, real))
@@ -155,11 +155,6 @@ func (c *compareCmd) pairs(ctx context.Context, runs []vmtest.PlannedRun, progre
 		return nil, usage(errors.New("--guests uml compares kernels with the first one; name two with --kernel, such as 6.12,PATH"))
 	}
 	return pairs, nil
-}
-
-// fileLabel is a kernel's name as labels have it.
-func fileLabel(kernel string) string {
-	return strings.NewReplacer("/", "_", ":", "_", " ", "_").Replace(kernel)
 }
 
 // side runs a scenario with its trace.
@@ -219,7 +214,7 @@ func (c *compareCmd) draw(pairs []sidebyside.Pair) error {
 		return nil
 	}
 	for _, p := range pairs {
-		if err := drawTo(filepath.Join(c.SVG, fileLabel(p.Label)+".svg"), p.Report); err != nil {
+		if err := drawTo(filepath.Join(c.SVG, vmtest.FileSafe(p.Label)+".svg"), p.Report); err != nil {
 			return err
 		}
 	}

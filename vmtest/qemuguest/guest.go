@@ -23,7 +23,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
 
 	"github.com/vnetbench/vnetbench/vmtest"
@@ -82,7 +81,7 @@ func (g *Guest) Kernels() []string {
 // run.
 func (g *Guest) Environment() vmtest.Environment {
 	e := vmtest.Environment{Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		CPU: cpuModel(), CPUs: runtime.NumCPU(), Version: "devel"}
+		CPU: vmtest.CPUModel(), CPUs: runtime.NumCPU(), Version: "devel"}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		e.Version = info.Main.Version
 	}
@@ -102,16 +101,6 @@ func accelName(kvm bool) string {
 		return "kvm"
 	}
 	return "tcg"
-}
-
-func cpuModel() string {
-	b, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(b)) {
-		if name, ok := strings.CutPrefix(line, "model name"); ok {
-			return strings.TrimSpace(strings.TrimLeft(name, " \t:"))
-		}
-	}
-	return ""
 }
 
 func (g *Guest) findEmulator(ctx context.Context) (Emulator, error) {

@@ -37,7 +37,7 @@ func Run(w io.Writer, res *vmtest.Result, i int) error {
 
 // ring is the paragraph about a transmit ring and the receive ring beside it.
 func ring(b *strings.Builder, r *vmtest.Run, q *vmtest.Queue, s *vmtest.Scenario) {
-	data := dataPackets(q)
+	data := q.DataPackets()
 	fmt.Fprintf(b, "  %s tx queue %d:\n", q.Guest, q.Queue)
 	say := func(format string, args ...any) {
 		b.WriteString(grid.Wrap(fmt.Sprintf(format, args...), width, "    - ", "      "))
@@ -145,16 +145,6 @@ func below(q *vmtest.Queue, n int64) int64 {
 		var low int64
 		if _, err := fmt.Sscan(bucket, &low); err == nil && 2*low <= n && low > 0 {
 			out += count
-		}
-	}
-	return out
-}
-
-func dataPackets(q *vmtest.Queue) int64 {
-	var out int64
-	for bucket, n := range q.GSOHist {
-		if bucket != "0" {
-			out += n
 		}
 	}
 	return out

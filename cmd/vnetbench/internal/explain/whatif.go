@@ -138,14 +138,7 @@ func Table(w io.Writer, base *vmtest.Run, changes []Change) error {
 func line(t *grid.Table, name string, r *vmtest.Run) {
 	v := &r.Totals
 	t.Row(name, grid.Number(v.GSOMeanBytes), grid.Number(v.PacketsPerMB), grid.Number(v.KicksPerMB), grid.Number(v.TxCallsPerMB), grid.Number(v.RxCallsPerMB),
-		micros(v.GuestNsPerMB), micros(v.HostNsPerMB), grid.Number(v.GoodputBps/1e9))
-}
-
-func micros(ns *float64) string {
-	if ns == nil {
-		return "-"
-	}
-	return grid.Number(*ns / 1e3)
+		grid.Micros(v.GuestNsPerMB), grid.Micros(v.HostNsPerMB), grid.Number(v.GoodputBps/1e9))
 }
 
 // moved reports whether a change moves a figure by a tenth.

@@ -33,3 +33,11 @@ func Optional(v *float64) string {
 	}
 	return Number(*v)
 }
+
+// Micros is Optional of a time in nanoseconds, in microseconds.
+func Micros(ns *float64) string {
+	if ns == nil {
+		return Optional(nil)
+	}
+	return Number(*ns / 1e3)
+}

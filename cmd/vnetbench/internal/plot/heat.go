@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"image/color"
 	"math"
-	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/palette"
@@ -183,9 +182,4 @@ func (m *matrix) curveLabel(s *slice, y string) string {
 		out += m.y.Key + "=" + y
 	}
 	return out
-}
-
-func sorted(s []string) []string {
-	slices.Sort(s)
-	return s
 }

@@ -3,6 +3,7 @@ package plot
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/sweep"
@@ -136,5 +137,6 @@ func Sweep(dir string, h sweep.Header, done []sweep.Done, formats []string) ([]s
 			}
 		}
 	}
-	return sorted(out), nil
+	slices.Sort(out)
+	return out, nil
 }

@@ -67,7 +67,7 @@ func addRun(t *grid.Table, r *vmtest.Run, sets [][]string, wire, latency bool) {
 	v := &r.Totals
 	cells := []string{shortName(r, sets), grid.Number(v.GoodputBps / 1e9), fmt.Sprintf("%.0f", v.GSOMeanBytes), grid.Number(100 * v.BigShare),
 		grid.Number(v.PacketsPerMB), counted(r, v.KicksPerMB), counted(r, v.TxCallsPerMB), counted(r, v.RxCallsPerMB),
-		counted(r, v.ExitNsPerMB/1e3), counted(r, v.IRQNsPerMB/1e3), micros(v.GuestNsPerMB), micros(v.HostNsPerMB)}
+		counted(r, v.ExitNsPerMB/1e3), counted(r, v.IRQNsPerMB/1e3), grid.Micros(v.GuestNsPerMB), grid.Micros(v.HostNsPerMB)}
 	if wire {
 		cells = append(cells, grid.Number(v.WirePerMB))
 	}
@@ -94,13 +94,6 @@ func counted(r *vmtest.Run, v float64) string {
 		return "-"
 	}
 	return grid.Number(v)
-}
-
-func micros(ns *float64) string {
-	if ns == nil {
-		return "-"
-	}
-	return grid.Number(*ns / 1e3)
 }
 
 // shortName is the run in the table's first column: kernel, release, a mark for
