@@ -146,11 +146,16 @@ func complaint(log string) error {
 	return nil
 }
 
-// wait reads until the text ends a line's beginning, and returns what came before.
+// event is what another thread of testpmd prints when a link goes up or down, in
+// one piece and anywhere: testpmd writes its prompt letter by letter.
+var event = regexp.MustCompile(`\nPort \d+: [^\n]* event\n`)
+
+// wait reads until the text ends a line's beginning, and returns what came before,
+// without the events.
 func (p *Process) wait(text string) (string, error) {
 	late := time.After(patience)
 	for {
-		if s := p.text.String(); strings.Contains(s, text) {
+		if s := event.ReplaceAllString(p.text.String(), ""); strings.Contains(s, text) {
 			before, after, _ := strings.Cut(s, text)
 			p.text.Reset()
 			p.text.WriteString(after)

@@ -39,3 +39,22 @@ func TestComplaint(t *testing.T) {
 		}
 	}
 }
+
+// TestPromptInterrupted has the event of another thread stand in the middle of a
+// prompt, in one piece and in two.
+func TestPromptInterrupted(t *testing.T) {
+	for _, pieces := range [][]string{
+		{"shown\ntestp", "\nPort 0: link state change event\n", "md> "},
+		{"shown\n", "t\nPort 0: link sta", "te change event\nestpmd> "},
+		{"\nPort 0: link state change event\nshown\ntestpmd> "},
+	} {
+		p := Process{out: make(chan []byte, len(pieces))}
+		for _, s := range pieces {
+			p.out <- []byte(s)
+		}
+		close(p.out)
+		if got, err := p.wait(prompt); err != nil || got != "shown\n" {
+			t.Errorf("%q: got %q, %v", pieces, got, err)
+		}
+	}
+}
