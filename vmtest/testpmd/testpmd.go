@@ -4,6 +4,7 @@
 package testpmd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -64,6 +66,28 @@ type Process struct {
 	in   io.WriteCloser
 	out  chan []byte // what it prints, in pieces; closed at its end
 	text strings.Builder
+	log  logged
+}
+
+// logged is what DPDK's threads log, on standard error: at any time, also in the
+// middle of an answer.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// take returns what was logged since it was called before.
+func (l *logged) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
 }
 
 // number tells the processes of a process apart, for DPDK's files.
@@ -96,9 +120,9 @@ func Start(ctx context.Context, cfg Config) (*Process, error) {
 	if err := p.start(); err != nil {
 		return nil, err
 	}
-	log, err := p.wait(prompt)
+	said, err := p.wait(prompt)
 	if err == nil {
-		err = complaint(log)
+		err = complaint(said + p.log.take())
 	}
 	if err != nil {
 		p.Kill()
@@ -115,7 +139,7 @@ func (p *Process) start() (err error) {
 	if err != nil {
 		return err
 	}
-	p.cmd.Stderr = p.cmd.Stdout
+	p.cmd.Stderr = &p.log
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, err)
 	}
@@ -164,7 +188,7 @@ func (p *Process) wait(text string) (string, error) {
 		select {
 		case b, ok := <-p.out:
 			if !ok {
-				return "", fmt.Errorf("%w: it ended: %s", ErrFailed, lastLine(p.text.String()))
+				return "", fmt.Errorf("%w: it ended: %s", ErrFailed, lastLine(p.text.String()+p.log.take()))
 			}
 			p.text.Write(b)
 		case <-late:
@@ -187,7 +211,7 @@ func (p *Process) Do(commands ...string) (out string, err error) {
 		if out, err = p.wait(prompt); err != nil {
 			return "", fmt.Errorf("%s: %w", c, err)
 		}
-		if err := complaint(out); err != nil {
+		if err := complaint(out + p.log.take()); err != nil {
 			return "", err
 		}
 	}
