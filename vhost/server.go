@@ -52,7 +52,7 @@ type Config struct {
 	// again when kicks come soon after it went to sleep. 0 sleeps at once;
 	// PollAlways never sleeps, and takes a CPU for each pair.
 	PollTime time.Duration
-	// SendCost is CPU time that the workers spend beside.
+	// SendCost is time that the workers are busy beside their work.
 	SendCost SendCost
 	// CPUs are what the threads of the pairs are bound to: pair i to element i,
 	// from the front again when there are more pairs. Empty binds none. A CPU that

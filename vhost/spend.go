@@ -3,12 +3,13 @@ package vhost
 import (
 	"time"
 
+	"github.com/vnetbench/vnetbench/vhost/osio"
 	"github.com/vnetbench/vnetbench/virtio"
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 	"github.com/vnetbench/vnetbench/virtio/vtime"
 )
 
-// SendCost is CPU time that a pair's worker spends for each frame that the guest
+// SendCost is time that a pair's worker is busy with each frame that the guest
 // sends, beside what the port takes: that of a slower host, so that a guest can be
 // seen behind one. The zero value is none.
 type SendCost struct {
@@ -21,7 +22,13 @@ func (c SendCost) of(n int) time.Duration {
 	return c.Base + time.Duration(int64(n+virtio.NetHdrLen)*int64(c.PerKB)/1000)
 }
 
-// spender is a port that takes CPU time for each frame. The thread is its worker's,
+// longestSpin is up to where a worker spends the time in a loop. Longer times it
+// sleeps, to whatever is left of them: it does nothing else meanwhile, as one that
+// is busy on a CPU of its own, but leaves the CPU that it runs on to the guest,
+// which may have no other.
+const longestSpin = 20 * time.Microsecond
+
+// spender is a port that takes time for each frame. The thread is its worker's,
 // so nothing else is held up.
 type spender struct {
 	netdev.Port
@@ -47,9 +54,19 @@ func (s *spender) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, tok netde
 	for _, b := range iov {
 		n += len(b)
 	}
-	for began, d := time.Now(), s.cost.of(n); time.Since(began) < d; {
-	}
+	busy(s.cost.of(n))
 	return done, r
+}
+
+// busy keeps the calling thread for d.
+func busy(d time.Duration) {
+	until := time.Now().Add(d)
+	if d > longestSpin {
+		osio.SleepUntil(until)
+		return
+	}
+	for time.Now().Before(until) {
+	}
 }
 
 // Offloads are those of the port.

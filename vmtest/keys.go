@@ -81,7 +81,7 @@ var keys = []Key{
 	text("policy", "policy of the device: none, or NAME[:k=v,...] joined by +", func(s *Scenario) *string { return &s.Policy }),
 	text("host", "host model: fast, med, med2, slow, calibrated or a file of costs", func(s *Scenario) *string { return &s.Host.Model }),
 	optDuration("host.wake", "time from a kick to the idle host worker running", func(s *Scenario) **time.Duration { return &s.Host.Wake }),
-	optDuration("host.tx_base", "host worker's time for one transmitted packet; with a guest in real time, CPU time that it spends beside its work", func(s *Scenario) **time.Duration { return &s.Host.TxBase }),
+	optDuration("host.tx_base", "host worker's time for one transmitted packet; with a guest in real time, time that it is busy beside its work", func(s *Scenario) **time.Duration { return &s.Host.TxBase }),
 	optDuration("host.tx_per_kb", "host worker's time for each 1000 bytes of it; with a guest in real time as host.tx_base", func(s *Scenario) **time.Duration { return &s.Host.TxPerKB }),
 	optDuration("host.rx", "host worker's time for one packet to the guest", func(s *Scenario) **time.Duration { return &s.Host.Rx }),
 	bitRate("link.rate", "rate of the link, such as 10G; 0: no limit", func(s *Scenario) *BitRate { return &s.Link.Rate }),

@@ -40,7 +40,7 @@ type Axis struct {
 }
 
 // plans are the named plans; the first is the default.
-var plans = []func() Plan{mqSmallPackets, tsoLeftover, bbrGSOOff, ccLinks, realKernels, guestRemedies, policies, fix, fixWorkloads}
+var plans = []func() Plan{mqSmallPackets, tsoLeftover, bbrGSOOff, ccLinks, realKernels, guestRemedies, policies, fix, fixWorkloads, agreement, agreementEffects}
 
 // Plans returns the named plans, the default first.
 func Plans() []Plan {

@@ -29,7 +29,7 @@ type serveCmd struct {
 	Policy     string        `default:"none" help:"Completion policy (see list --policies)."`
 	Poll       bool          `xor:"poll" help:"Look at the rings all the time and never ask for kicks; takes a CPU for each pair."`
 	PollFor    time.Duration `xor:"poll" placeholder:"TIME" help:"Look at the rings for up to this long before asking for kicks and sleeping."`
-	TxBase     time.Duration `name:"tx-base" placeholder:"TIME" help:"CPU time that a pair's thread spends for each frame from the guest, beside its work: that of a slower host."`
+	TxBase     time.Duration `name:"tx-base" placeholder:"TIME" help:"Time that a pair's thread is busy with each frame from the guest, beside its work: that of a slower host."`
 	TxPerKB    time.Duration `name:"tx-per-kb" placeholder:"TIME" help:"The same for each 1000 bytes of it."`
 	CPUs       []string      `name:"cpus" placeholder:"LIST" help:"Bind the thread of pair i to CPU i of this list, such as 1,3-5."`
 	Pcap       string        `placeholder:"FILE" help:"Write what passes both sides of the device there, as pcapng with the virtio-net headers; with several sockets to FILE.N, from 0."`

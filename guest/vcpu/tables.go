@@ -2,7 +2,7 @@ package vcpu
 
 // The built-in tables. A new one is a new row here; the tests hold every table
 // to an entry, a kind and a note per operation.
-var tables = []*Table{freeTable(), umlTable(), kvmTable(), kvm2013Table()}
+var tables = []*Table{freeTable(), umlTable(), kvmTable(), kvm2013Table(), tcgTable()}
 
 // row is an entry under construction.
 type row struct {

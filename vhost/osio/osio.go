@@ -96,6 +96,15 @@ func SetTimerSlack(ns uint64) error {
 	return opError("prctl", unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(ns), 0, 0, 0))
 }
 
+// SleepUntil sleeps on the calling thread until the monotonic clock shows t, to
+// within the thread's timer slack; not at all if it does already.
+func SleepUntil(t time.Time) {
+	for left := time.Until(t); left > 0; left = time.Until(t) {
+		ts := unix.NsecToTimespec(int64(left))
+		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &ts, nil) // a signal ends it early
+	}
+}
+
 // SetAffinity binds the calling thread to one CPU. It fails with EINVAL for a CPU
 // that does not exist or that the process may not use.
 func SetAffinity(cpu int) error {

@@ -388,3 +388,13 @@ func TestTheLoopAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// A sleep ends at its time or later, and one until a time that has passed at once.
+func TestSleepUntil(t *testing.T) {
+	until := time.Now().Add(3 * time.Millisecond)
+	osio.SleepUntil(until)
+	if now := time.Now(); now.Before(until) {
+		t.Errorf("woke %v too early", until.Sub(now))
+	}
+	osio.SleepUntil(time.Now().Add(-time.Hour)) // would not come back for an hour
+}
