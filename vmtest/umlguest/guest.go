@@ -85,7 +85,8 @@ func modelled(kernel string) string {
 	return Named[0]
 }
 
-// Run boots a guest, runs the scenario in it, and ends it. If ctx ends, it returns
+// Run boots a guest, runs the scenario in it, and ends it; the guests and the
+// calendar share one CPU of those that the process may use. If ctx ends, it returns
 // what was measured until then, with ctx's error. An error that wraps ErrKernel,
 // ErrCompiler or ErrStart is about this machine; one that wraps ErrEnded,
 // ErrProtocol or ErrStuck is about the guest, and has its name, the virtual time,
@@ -110,6 +111,7 @@ func (g *Guest) Run(ctx context.Context, s vmtest.Scenario, o vmtest.Options) (r
 	// A guest ends with the thread that started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	defer pin()()
 	g.usage = Usage{}
 	for lot := range lots {
 		last := lot == lots-1 || !separable(&s)
