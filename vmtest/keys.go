@@ -92,7 +92,7 @@ var keys = []Key{
 	number32("receiver.mtu", "MTU of the receiver's device, which its MSS option comes from; 0: the sender's", 0, 65535, func(s *Scenario) *int { return &s.Receiver.MTU }),
 	onOff("receiver.gro", "packets reach the receiver's TCP whole", func(s *Scenario) *bool { return &s.Receiver.GRO }),
 	text("receiver.kernel", "release whose receiver rules hold; empty: the sender's", func(s *Scenario) *string { return &s.Receiver.Kernel }),
-	oneOf("receiver.kind", "model, or kernel: a second guest of its own (uml; the simulated guest models it with guest_cpu=uml and one CPU, and else takes model)", func(s *Scenario) *string { return &s.Receiver.Kind }, ReceiverModel, ReceiverKernel),
+	oneOf("receiver.kind", "model, or kernel: a second guest of its own (uml; the simulated guest models it with guest_cpu=uml and one CPU, and else takes model, with a warning)", func(s *Scenario) *string { return &s.Receiver.Kind }, ReceiverModel, ReceiverKernel),
 	number32("guests.senders", "guests that send, each with a device of its own; flow i is sender i mod guests.senders' (uml)", 1, MaxGuests, func(s *Scenario) *int { return &s.Guests.Senders }),
 	number32("guests.receivers", "guests that receive, with receiver.kind kernel; flow i goes to receiver i mod guests.receivers (uml)", 1, MaxGuests, func(s *Scenario) *int { return &s.Guests.Receivers }),
 	oneOf("trace.at", "where packets are recorded: qdisc, driver, device or host", func(s *Scenario) *string { return &s.Trace.At }, "qdisc", "driver", "device", "host"),

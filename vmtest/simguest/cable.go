@@ -92,6 +92,9 @@ func newCable(w *world) (*cable, error) {
 	return c, nil
 }
 
+// receives reports whether a guest with a kernel of its own receives.
+func (c *cable) receives() bool { return c.peer != nil || c.w.soft != nil }
+
 func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 	s := &c.w.s
 	kernel := s.Receiver.Kernel
@@ -107,7 +110,7 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 		ISS: 1, MSS: int32(s.EffectiveMSS()), InitialWindow: c.window(), WindowScale: c.wscale,
 		WindowMax: max(uint32(s.Receiver.Rmem/2), c.window()), QuickWindow: quick, Rules: rules,
 	}
-	if c.peer != nil || c.w.soft != nil {
+	if c.receives() {
 		cfg.Process = true
 		cfg.Buffer = link.BufferConfig{Size: c.buffer(), Measured: c.known() && major*1000+minor >= 6006}
 		if c.peer != nil {

@@ -68,7 +68,7 @@ func (w *world) run(from, to snapshot) *vmtest.Run {
 		Kernel:     w.s.Kernel, KernelVersion: w.s.Kernel, Release: w.lower.release(), Remedies: w.s.Remedies,
 		Policy: w.s.Policy, QueuePairs: w.s.QueuePairs, Write: int64(w.s.Write), MSS: w.s.EffectiveMSS(),
 		DurationNs: int64(to.at.Sub(from.at)), GuestCounters: w.guestCounters(from, to),
-		CostOffset: map[string]float64{}, Sizes: w.rec.sizes(), Series: []vmtest.Sample{}, Warnings: []string{},
+		CostOffset: map[string]float64{}, Sizes: w.rec.sizes(), Series: []vmtest.Sample{}, Warnings: w.warnings(),
 	}
 	to.rings().AddQueues(r, from.rings(), exit, irq)
 	guest := vmtest.PerMB(float64(to.guest.usage.Sub(from.guest.usage).Total()), r.Totals.Bytes)
@@ -78,6 +78,14 @@ func (w *world) run(from, to snapshot) *vmtest.Run {
 	hash := w.rec.hash.Hex()
 	r.TraceHash = &hash
 	return r
+}
+
+// warnings says what of the scenario the run did not have.
+func (w *world) warnings() []string {
+	if w.s.Receiver.Kind == vmtest.ReceiverKernel && !w.cable.receives() {
+		return []string{"receiver.kind=kernel: the receiver was the model; the simulated guest has a receiving kernel with guest_cpu=uml and one CPU only"}
+	}
+	return []string{}
 }
 
 func (w *world) flows(r *vmtest.Run, from, to snapshot) {

@@ -224,3 +224,19 @@ func shortened(s vmtest.Scenario) vmtest.Scenario {
 	s.WarmUp, s.Duration = 0, 200*time.Microsecond
 	return s
 }
+
+// TestReceivingKernelIsThere has a run say when it took the model for a receiving
+// kernel that the scenario asks for, and only then.
+func TestReceivingKernelIsThere(t *testing.T) {
+	for settings, want := range map[string]int{
+		"receiver.kind=model":                        0,
+		"receiver.kind=kernel":                       1,
+		"receiver.kind=kernel,guest_cpu=uml,vcpus=1": 0,
+	} {
+		base := vmtest.Default()
+		base.Duration = time.Millisecond
+		if got := run(t, base, strings.Split(settings, ",")...).Warnings; len(got) != want {
+			t.Errorf("%s: warnings %q, want %d", settings, got, want)
+		}
+	}
+}
