@@ -53,6 +53,6 @@ func setCE4(h []byte) bool {
 	}
 	h[1] |= 3
 	sum := uint32(^binary.BigEndian.Uint16(h[10:])) + uint32(^uint16(tos)) + uint32(h[1])
-	binary.BigEndian.PutUint16(h[10:], ^fold(uint64(sum)))
+	binary.BigEndian.PutUint16(h[10:], ^fold(sum))
 	return true
 }

@@ -1,8 +1,6 @@
 package qdisc
 
 import (
-	"encoding/binary"
-
 	"github.com/vnetbench/vnetbench/guest/skb"
 	"github.com/vnetbench/vnetbench/guest/vcpu"
 )
@@ -22,7 +20,9 @@ func (c splitter) segment(p *skb.SKB, to *skb.List) {
 	var (
 		truesize = p.TrueSize
 		cut      = cutter{src: p}
+		all      headers
 	)
+	all.read(p.Hdr[:p.HdrLen])
 	for i := range p.Segs {
 		s := c.pool.Get()
 		n := min(p.GSOSize, p.Len-i*p.GSOSize)
@@ -30,6 +30,7 @@ func (c splitter) segment(p *skb.SKB, to *skb.List) {
 		truesize -= share
 		cut.next(s, n)
 		inherit(s, p, i, n, share)
+		all.write(s, uint16(i))
 		to.Push(s)
 	}
 	p.Owner = nil // its charge lives on in the segments
@@ -49,9 +50,7 @@ func inherit(s, p *skb.SKB, i, n, truesize int32) {
 	if i < p.Segs-1 {
 		s.Flags &^= skb.PSH | skb.FIN
 	}
-	s.HdrLen = p.HdrLen
-	copy(s.Hdr[:s.HdrLen], p.Hdr[:p.HdrLen])
-	rewrite(s.Hdr[:s.HdrLen], uint16(i), s)
+	s.HdrLen, s.Hdr = p.HdrLen, p.Hdr
 }
 
 // cutter deals the fragments of a packet out to its segments.
@@ -74,56 +73,4 @@ func (c *cutter) next(s *skb.SKB, n int32) {
 			c.frag, c.off = c.frag+1, 0
 		}
 	}
-}
-
-// rewrite makes the headers in h, copied from a packet, those of its i-th
-// segment s: lengths, IPv4 identification and checksum, sequence number, flags,
-// and the pseudo-header sum that the TCP checksum field holds. Headers that are
-// not TCP over IP are left alone.
-func rewrite(h []byte, i uint16, s *skb.SKB) {
-	const eth = 14
-	var tcp int
-	var length uint16 // of TCP header and payload, before
-	switch {
-	case len(h) >= eth+40 && h[12] == 0x08 && h[13] == 0x00:
-		tcp = eth + int(h[eth]&15)*4
-		length = binary.BigEndian.Uint16(h[eth+2:]) - uint16(tcp-eth)
-		if tcp+20 > len(h) {
-			return
-		}
-		csum := rewriteIPv4(h[eth:tcp], i, uint16(len(h)-eth)+uint16(s.Len))
-		binary.BigEndian.PutUint16(h[eth+10:], csum)
-	case len(h) >= eth+60 && h[12] == 0x86 && h[13] == 0xdd:
-		tcp = eth + 40
-		length = binary.BigEndian.Uint16(h[eth+4:])
-		binary.BigEndian.PutUint16(h[eth+4:], uint16(len(h)-tcp)+uint16(s.Len))
-	default:
-		return
-	}
-	t := h[tcp:]
-	binary.BigEndian.PutUint32(t[4:], s.Seq)
-	t[13] = s.Flags
-	sum := uint64(binary.BigEndian.Uint16(t[16:])) + uint64(^length) + uint64(len(t)) + uint64(s.Len)
-	binary.BigEndian.PutUint16(t[16:], fold(sum))
-}
-
-// rewriteIPv4 makes an IPv4 header that of the i-th segment, with total bytes, but
-// for its checksum, which it returns.
-func rewriteIPv4(ip []byte, i, total uint16) (csum uint16) {
-	binary.BigEndian.PutUint16(ip[2:], total)
-	binary.BigEndian.PutUint16(ip[4:], binary.BigEndian.Uint16(ip[4:])+i)
-	ip[10], ip[11] = 0, 0
-	var sum uint64 // of 32-bit words, which fold to the same
-	for ; len(ip) >= 4; ip = ip[4:] {
-		sum += uint64(binary.BigEndian.Uint32(ip))
-	}
-	return ^fold(sum)
-}
-
-// fold adds the carries of a one's complement sum back in.
-func fold(sum uint64) uint16 {
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return uint16(sum)
 }
