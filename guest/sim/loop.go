@@ -24,13 +24,13 @@ type Loop struct {
 	wheel   wheel
 	due     due
 	slots   []slot
-	free    int32 // first free slot + 1; 0 if none
-	pending int
+	free    int32      // first free slot + 1; 0 if none
 	limit   vtime.Time // of the RunUntil that runs; 0 in a Step
 	stopped bool
 }
 
 // slot is one pending event or one timer: what buckets and due events refer to.
+// It is as long as a line of the cache.
 type slot struct {
 	actor  Actor
 	arg    uint64
@@ -41,6 +41,7 @@ type slot struct {
 	bucket uint16     // of the wheel, or nowhere
 	due    bool       // it waits among the due, whatever bucket it is in
 	timer  bool       // kept after it ran
+	_      [8]byte
 }
 
 // Now returns the current virtual time.
@@ -52,15 +53,13 @@ func (l *Loop) At(t vtime.Time, a Actor, arg uint64) {
 	if t == vtime.Never {
 		return
 	}
-	l.arm(l.take(a, arg, false), max(t, l.now))
+	i := l.take(a, arg, false)
+	l.arm(i, &l.slots[i], max(t, l.now))
 }
 
-// arm makes slot i run at t, which is not past and not when it runs already.
-func (l *Loop) arm(i int32, t vtime.Time) {
-	s := &l.slots[i]
-	if s.t == vtime.Never {
-		l.pending++
-	}
+// arm makes slot i, which is s, run at t, which is not past and not when it runs
+// already.
+func (l *Loop) arm(i int32, s *slot, t vtime.Time) {
 	l.order++
 	s.t, s.order = t, l.order
 	if t != l.now {
@@ -70,21 +69,16 @@ func (l *Loop) arm(i int32, t vtime.Time) {
 	}
 	s.due = true
 	if s.bucket <= digitMask {
-		l.pull(i)
+		l.pull(s)
 	}
 	l.due.push(dueEvent{l.order, i})
 }
 
-// disarm makes slot i not run.
-func (l *Loop) disarm(i int32) {
-	s := &l.slots[i]
-	if s.t == vtime.Never {
-		return
-	}
-	l.pending--
+// disarm makes a slot not run.
+func (l *Loop) disarm(s *slot) {
 	s.t, s.order, s.due = vtime.Never, 0, false
 	if s.bucket <= digitMask {
-		l.pull(i)
+		l.pull(s)
 	}
 }
 
@@ -117,23 +111,28 @@ func (l *Loop) Pass(t vtime.Time) bool {
 }
 
 // Pending returns the number of events that wait.
-func (l *Loop) Pending() int { return l.pending }
+func (l *Loop) Pending() int {
+	n := 0
+	for i := range l.slots {
+		if l.slots[i].t != vtime.Never {
+			n++
+		}
+	}
+	return n
+}
 
 // Step runs the next event, moving time to it. It returns false if there is
 // none or the loop was stopped.
 func (l *Loop) Step() bool {
 	outer := l.limit
 	l.limit = 0
-	ran := l.step(vtime.Never)
+	ran := !l.stopped && l.step(vtime.Never)
 	l.limit = outer
 	return ran
 }
 
-// step is Step for an event not after limit.
+// step is Step for an event not after limit, in a loop that was not stopped.
 func (l *Loop) step(limit vtime.Time) bool {
-	if l.stopped {
-		return false
-	}
 	i, ok := l.first()
 	switch {
 	case !ok:
@@ -145,21 +144,15 @@ func (l *Loop) step(limit vtime.Time) bool {
 	default:
 		l.due.head++
 	}
-	l.run(i)
-	return true
-}
-
-// run runs slot i, which waits no longer.
-func (l *Loop) run(i int32) {
 	s := &l.slots[i]
 	s.t, s.order, s.due = vtime.Never, 0, false
-	l.pending--
 	l.Events++
 	a, arg := s.actor, s.arg
 	if !s.timer {
 		l.release(i)
 	}
 	a.Run(l.now, arg)
+	return true
 }
 
 // RunUntil runs every event up to and including time t, and leaves the loop at
@@ -168,7 +161,7 @@ func (l *Loop) run(i int32) {
 func (l *Loop) RunUntil(t vtime.Time) {
 	outer := l.limit
 	l.limit = t
-	for l.step(t) {
+	for !l.stopped && l.step(t) {
 	}
 	l.limit = outer
 	if !l.stopped && t != vtime.Never && t > l.now {

@@ -20,14 +20,19 @@ func (l *Loop) NewTimer(a Actor, arg uint64) Timer {
 // time a moved timer runs as if it had been set just now; one that is set to
 // the time it already has keeps its place.
 func (m *Timer) Set(t vtime.Time) {
+	if t = max(t, m.loop.now); t != m.loop.slots[m.slot].t {
+		m.move(t)
+	}
+}
+
+// move is Set to another time, which is not past.
+func (m *Timer) move(t vtime.Time) {
+	s := &m.loop.slots[m.slot]
 	if t == vtime.Never {
-		m.Stop()
+		m.loop.disarm(s)
 		return
 	}
-	l := m.loop
-	if t = max(t, l.now); l.slots[m.slot].t != t {
-		l.arm(m.slot, t)
-	}
+	m.loop.arm(m.slot, s, t)
 }
 
 // SetEarlier arms the timer for t unless it is already armed for t or before.
@@ -39,8 +44,8 @@ func (m *Timer) SetEarlier(t vtime.Time) {
 
 // Stop disarms the timer. It does nothing if the timer is not armed.
 func (m *Timer) Stop() {
-	if m.loop != nil {
-		m.loop.disarm(m.slot)
+	if m.Armed() {
+		m.loop.disarm(&m.loop.slots[m.slot])
 	}
 }
 

@@ -23,7 +23,7 @@ type wheel struct {
 }
 
 const (
-	grainBits = 9 // of a bucket of level 0
+	grainBits = 10 // of a bucket of level 0
 	digitBits = 6
 	digitMask = 1<<digitBits - 1
 	levels    = (63-grainBits)/digitBits + 1
@@ -46,7 +46,8 @@ func (w *wheel) place(t vtime.Time) uint16 {
 	return uint16(level<<digitBits) | uint16(uint64(t)>>(grainBits+digitBits*level))&digitMask
 }
 
-// file puts slot i where its time belongs, unless it may stay where it is.
+// file puts slot i, which is s, where its time belongs, unless it may stay where
+// it is.
 func (l *Loop) file(i int32, s *slot) {
 	w := &l.wheel
 	if s.t < w.base {
@@ -59,13 +60,13 @@ func (l *Loop) file(i int32, s *slot) {
 		if s.bucket > digitMask && n >= s.bucket {
 			return
 		}
-		l.pull(i)
+		l.pull(s)
 	}
+	s.bucket = n
+	b := &w.buckets[n]
 	level := n >> digitBits
 	w.used[level] |= 1 << (n & digitMask)
 	w.levels |= 1 << level
-	s.bucket = n
-	b := &w.buckets[n]
 	if level == 0 {
 		l.sort(b, i, s)
 		return
@@ -100,9 +101,9 @@ func (s *slot) before(o *slot) bool {
 	return s.t < o.t || (s.t == o.t && s.order < o.order)
 }
 
-// pull takes slot i out of its bucket.
-func (l *Loop) pull(i int32) {
-	w, s := &l.wheel, &l.slots[i]
+// pull takes a slot out of its bucket.
+func (l *Loop) pull(s *slot) {
+	w := &l.wheel
 	b := &w.buckets[s.bucket]
 	if s.prev == 0 {
 		b.head = s.next
@@ -137,34 +138,35 @@ func (l *Loop) advance(limit vtime.Time) (i int32, ok bool) {
 			return 0, false
 		}
 	}
-	i = w.buckets[bits.TrailingZeros64(w.used[0])].head - 1
-	t := l.slots[i].t
+	b := &w.buckets[bits.TrailingZeros64(w.used[0])]
+	i = b.head - 1
+	s := &l.slots[i]
+	t := s.t
 	if t > limit {
 		return 0, false
 	}
 	l.now = t
-	for next := l.shift(i); next >= 0 && l.slots[next].t == t; {
-		s := &l.slots[next]
+	for s = l.shift(b, s); s != nil && s.t == t; {
 		s.due = true
-		l.due.push(dueEvent{s.order, next})
-		next = l.shift(next)
+		l.due.push(dueEvent{s.order, b.head - 1})
+		s = l.shift(b, s)
 	}
 	return i, true
 }
 
-// shift takes slot i, the first of its bucket, out of it and returns what is the
-// first then, or -1.
-func (l *Loop) shift(i int32) (next int32) {
-	s := &l.slots[i]
-	b := &l.wheel.buckets[s.bucket]
-	if b.head = s.next; s.next == 0 {
-		b.tail = 0
-		l.wheel.clear(s.bucket)
-	} else {
-		l.slots[s.next-1].prev = 0
-	}
+// shift takes the first slot, which is s, out of a bucket of level 0, and returns
+// what is the first then, or nil.
+func (l *Loop) shift(b *bucket, s *slot) *slot {
+	n := s.bucket
 	s.bucket = nowhere
-	return b.head - 1
+	if b.head = s.next; b.head != 0 {
+		next := &l.slots[b.head-1]
+		next.prev = 0
+		return next
+	}
+	b.tail = 0
+	l.wheel.clear(n)
+	return nil
 }
 
 // first returns the first bucket in use, and the time at which it begins.
