@@ -5,6 +5,8 @@ import (
 
 	"github.com/vnetbench/vnetbench/vhost"
 	"github.com/vnetbench/vnetbench/vhost/wire"
+	"github.com/vnetbench/vnetbench/virtio"
+	"github.com/vnetbench/vnetbench/virtio/netdev"
 )
 
 // TestQueueReset is what a front-end makes of a driver's queue_reset (RING_RESET):
@@ -13,9 +15,14 @@ import (
 func TestQueueReset(t *testing.T) {
 	for name, f := range ringKinds() {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 1)
+			w := newWorld(t, 1, func(c *vhost.Config) {
+				c.Device.Features = (netdev.DefaultFeatures | virtio.FeatureRingReset) &^ virtio.FeatureMQ
+			})
 			g := w.dial()
-			w.ok(g.Negotiate(f, vhost.ProtocolOffer))
+			w.ok(g.Negotiate(f|virtio.FeatureRingReset, vhost.ProtocolOffer))
+			if !g.Features.Has(virtio.FeatureRingReset) {
+				t.Fatal("RING_RESET is not offered")
+			}
 			w.ok(g.ShareMemory())
 			tx, rx := w.start(g, 1), w.start(g, 0)
 			rx.Post()

@@ -13,6 +13,9 @@ import (
 
 // guests returns what makes guests of the kind asked for.
 func (c *runCmd) guests() (func() vmtest.Guest, error) {
+	if c.QEMU != "" && c.Guest != "qemu" {
+		return nil, errors.New("--qemu: no other guest runs in QEMU; add --guest qemu")
+	}
 	if c.Guest == "sim" {
 		if c.GuestProgram != "" {
 			return nil, errors.New("--guest-program: the simulated guest runs no binaries; add --guest qemu")
@@ -25,7 +28,7 @@ func (c *runCmd) guests() (func() vmtest.Guest, error) {
 		}
 		return func() vmtest.Guest { return umlguest.New(umlguest.Config{}) }, nil
 	}
-	cfg := qemuguest.Config{Program: c.GuestProgram}
+	cfg := qemuguest.Config{Program: c.GuestProgram, QEMU: c.QEMU}
 	return func() vmtest.Guest { return qemuguest.New(cfg) }, nil
 }
 

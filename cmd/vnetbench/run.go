@@ -31,6 +31,7 @@ type runCmd struct {
 	Explain      bool     `help:"Print the costs and the kernel switches of the runs, and where each is from."`
 	Vary         bool     `default:"true" negatable:"" help:"Try the conclusions with each assumed cost halved and doubled."`
 	GuestProgram string   `placeholder:"FILE" help:"For qemu: a static binary to run in the guest instead of the sender."`
+	QEMU         string   `name:"qemu" placeholder:"PATH" help:"For qemu: the QEMU to use; default: $VNETBENCH_QEMU, or qemu-system-x86_64."`
 	Console      string   `placeholder:"FILE" help:"For qemu and uml: write the guest's console there."`
 }
 

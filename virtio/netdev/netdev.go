@@ -60,16 +60,17 @@ const DefaultFeatures = BaseFeatures |
 	virtio.FeatureGuestUFO | virtio.FeatureGuestUSO4 | virtio.FeatureGuestUSO6 |
 	virtio.FeatureCtrlRXExtra | virtio.FeatureNotfCoal | virtio.FeatureVQNotfCoal |
 	virtio.FeatureDeviceStats | virtio.FeatureGuestHdrLen | virtio.FeatureSpeedDuplex |
-	virtio.FeatureRingPacked | virtio.FeatureInOrder | virtio.FeatureRingReset
+	virtio.FeatureRingPacked | virtio.FeatureInOrder
 
 // AllFeatures is everything that the device implements. What DefaultFeatures
 // lacks of it has a price for every packet (HASH_REPORT: 8 bytes and a hash), or
 // needs a composer that steers by Device.Steer (RSS), that translates addresses
 // (ACCESS_PLATFORM), or that hands the data of notifications on, which vhost-user
-// cannot (NOTIFICATION_DATA), or is of no use to a device that is a program
-// (ORDER_PLATFORM).
+// cannot (NOTIFICATION_DATA), or one that tells of every reset of a queue
+// (RING_RESET), which not every front-end does that acknowledges it; or is of no
+// use to a device that is a program (ORDER_PLATFORM).
 const AllFeatures = DefaultFeatures | virtio.FeatureHashReport | virtio.FeatureRSS | virtio.FeatureAccessPlatform |
-	virtio.FeatureNotificationData | virtio.FeatureOrderPlatform
+	virtio.FeatureRingReset | virtio.FeatureNotificationData | virtio.FeatureOrderPlatform
 
 // Bounds and defaults of Config.
 const (

@@ -1,22 +1,15 @@
 package qemuguest
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // ErrEmulator says that QEMU cannot be run. It comes wrapped in a line that says
@@ -26,165 +19,92 @@ var ErrEmulator = errors.New("no QEMU")
 // emulatorName is the program that is looked for in PATH.
 const emulatorName = "qemu-system-x86_64"
 
-// Emulator is the QEMU of this machine.
+// EmulatorVariable is the environment variable with the path of the QEMU to use
+// instead of the one in PATH.
+const EmulatorVariable = "VNETBENCH_QEMU"
+
+// Emulator is a QEMU of this machine.
 type Emulator struct {
 	Path    string
 	Version string // as it says itself, without the distribution's words
-	Major   int
+	Major   int    // its first number
+	Minor   int    // its second
 }
 
-// FindEmulator finds QEMU and asks for its version.
+// FindEmulator finds the QEMU that EmulatorVariable names, or else the one in PATH,
+// and asks for its version.
 func FindEmulator(ctx context.Context) (Emulator, error) {
+	if path := os.Getenv(EmulatorVariable); path != "" {
+		return EmulatorAt(ctx, path)
+	}
 	path, err := exec.LookPath(emulatorName)
 	if err != nil {
 		return Emulator{}, fmt.Errorf("%w: %s is not in PATH: `vnetbench doctor --install`, or `apt-get install qemu-system-x86`", ErrEmulator, emulatorName)
 	}
+	return EmulatorAt(ctx, path)
+}
+
+// EmulatorAt asks the QEMU at a path for its version.
+func EmulatorAt(ctx context.Context, path string) (Emulator, error) {
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
 		return Emulator{}, fmt.Errorf("%w: %s --version: %w", ErrEmulator, path, err)
 	}
 	e := Emulator{Path: path}
-	e.Version, e.Major = parseVersion(string(out))
+	e.Version, e.Major, e.Minor = parseVersion(string(out))
 	if e.Major == 0 {
 		return e, fmt.Errorf("%w: %s --version says %q", ErrEmulator, path, firstLine(string(out)))
 	}
 	return e, nil
 }
 
+// UnpackedEmulators are the QEMUs that were unpacked below CacheDir, beside the one
+// that is installed, the newest first. A test of a front-end runs them all; a
+// guest only uses one if it is asked to.
+func UnpackedEmulators(ctx context.Context) (all []Emulator) {
+	dir, err := CacheDir()
+	if err != nil {
+		return nil
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, emulatorDir, "*", "usr", "bin", emulatorName))
+	slices.SortFunc(paths, func(a, b string) int {
+		if versionLess(b, a) {
+			return -1
+		}
+		return 1
+	})
+	for _, p := range paths {
+		if e, err := EmulatorAt(ctx, p); err == nil {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// emulatorDir is where QEMUs are unpacked, below CacheDir, each in a directory of
+// its own.
+const emulatorDir = "qemu"
+
+// before reports whether the QEMU is older than a release.
+func (e Emulator) before(major, minor int) bool {
+	return e.Major < major || e.Major == major && e.Minor < minor
+}
+
 // parseVersion reads "QEMU emulator version 7.2.22 (Debian ...)".
-func parseVersion(s string) (version string, major int) {
+func parseVersion(s string) (version string, major, minor int) {
 	_, rest, ok := strings.Cut(firstLine(s), "version ")
 	if !ok {
-		return "", 0
+		return "", 0, 0
 	}
 	version, _, _ = strings.Cut(rest, " ")
-	first, _, _ := strings.Cut(version, ".")
+	first, rest, _ := strings.Cut(version, ".")
+	second, _, _ := strings.Cut(rest, ".")
 	major, _ = strconv.Atoi(first)
-	return version, major
+	minor, _ = strconv.Atoi(second)
+	return version, major, minor
 }
 
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return strings.TrimSpace(line)
-}
-
-// KVM is what was found out about hardware virtualisation.
-type KVM struct {
-	Works  bool
-	Detail string // why not, or that a kernel booted
-}
-
-// kvmPatience bounds the attempt to boot a kernel under KVM.
-const kvmPatience = 15 * time.Second
-
-// booted is what a kernel says that came up and found no root file system.
-const booted = "Unable to mount root fs"
-
-// ProbeKVM finds out whether KVM runs an ordinary guest, by booting one to the
-// point where it misses its root file system, and remembers it for
-// RememberedKVM. The device file alone proves nothing: a machine that is itself
-// virtual may have one that fails at the first guest, or hangs.
-func ProbeKVM(ctx context.Context, e Emulator, k Kernel) KVM {
-	v := probeKVM(ctx, e, k)
-	if path, r := kvmRecordOf(e); path != "" && ctx.Err() == nil {
-		r.KVM = v
-		remember(path, r)
-	}
-	return v
-}
-
-func probeKVM(ctx context.Context, e Emulator, k Kernel) KVM {
-	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
-	if err != nil {
-		return KVM{Detail: err.Error()}
-	}
-	f.Close()
-	ctx, cancel := context.WithTimeout(ctx, kvmPatience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, e.Path, "-accel", "kvm", "-cpu", "host", "-m", "256M",
-		"-nodefaults", "-nographic", "-serial", "stdio", "-monitor", "none", "-no-reboot",
-		"-kernel", k.Image, "-append", "console=ttyS0 panic=-1")
-	runtime.LockOSThread() // Pdeathsig is the death of the thread
-	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return KVM{Detail: err.Error()}
-	}
-	if err := cmd.Start(); err != nil {
-		return KVM{Detail: err.Error()}
-	}
-	ok := contains(out, booted)
-	cancel()
-	_ = cmd.Wait()
-	return verdict(ok, stderr.String())
-}
-
-func verdict(ok bool, stderr string) KVM {
-	if ok {
-		return KVM{true, "a kernel booted"}
-	}
-	if line := firstLine(stderr); line != "" {
-		return KVM{Detail: strings.TrimPrefix(line, emulatorName+": ")}
-	}
-	return KVM{Detail: fmt.Sprintf("/dev/kvm is there, but a kernel did not boot within %v", kvmPatience)}
-}
-
-// contains reads r to its end or to a line with the text.
-func contains(r io.Reader, text string) bool {
-	in := bufio.NewScanner(r)
-	for in.Scan() {
-		if strings.Contains(in.Text(), text) {
-			return true
-		}
-	}
-	return false
-}
-
-// kvmRecord is the verdict as it is kept between runs: it holds until the next
-// boot, or another QEMU.
-type kvmRecord struct {
-	Boot, Emulator string
-	KVM            KVM
-}
-
-// kvmRecordOf is where the verdict for this boot of the machine and this QEMU is
-// kept, and the record without the verdict. The path is empty if there is no
-// place for it.
-func kvmRecordOf(e Emulator) (path string, r kvmRecord) {
-	dir, err := CacheDir()
-	if err != nil {
-		return "", r
-	}
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return filepath.Join(dir, "kvm.json"), kvmRecord{Boot: strings.TrimSpace(string(boot)), Emulator: e.Path + " " + e.Version}
-}
-
-// RememberedKVM is ProbeKVM, once for each boot of this machine and version of
-// QEMU.
-func RememberedKVM(ctx context.Context, e Emulator, k Kernel) KVM {
-	if v, ok := recalledKVM(e); ok {
-		return v
-	}
-	return ProbeKVM(ctx, e, k)
-}
-
-// recalledKVM is the verdict that is kept, if one is.
-func recalledKVM(e Emulator) (KVM, bool) {
-	path, want := kvmRecordOf(e)
-	var have kvmRecord
-	b, err := os.ReadFile(path)
-	ok := err == nil && json.Unmarshal(b, &have) == nil && have.Boot == want.Boot && have.Emulator == want.Emulator
-	return have.KVM, ok
-}
-
-// remember writes the verdict; that it cannot be kept is no error.
-func remember(path string, r kvmRecord) {
-	b, err := json.Marshal(r)
-	if err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
-		return
-	}
-	_ = os.WriteFile(path, b, 0o644)
 }

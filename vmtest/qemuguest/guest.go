@@ -40,6 +40,8 @@ type Config struct {
 	// PlainPort makes the host's side of the device take no offloads: the
 	// device itself then cuts large packets and completes checksums.
 	PlainPort bool
+	// QEMU is the path of the QEMU to use. Empty: FindEmulator's.
+	QEMU string
 }
 
 // Guest runs scenarios. It implements vmtest.Guest, and is for use by one
@@ -104,7 +106,13 @@ func accelName(kvm bool) string {
 }
 
 func (g *Guest) findEmulator(ctx context.Context) (Emulator, error) {
-	g.once.Do(func() { g.emulator, g.err = FindEmulator(ctx) })
+	g.once.Do(func() {
+		if g.cfg.QEMU != "" {
+			g.emulator, g.err = EmulatorAt(ctx, g.cfg.QEMU)
+			return
+		}
+		g.emulator, g.err = FindEmulator(ctx)
+	})
 	return g.emulator, g.err
 }
 

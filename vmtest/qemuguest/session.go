@@ -1,6 +1,7 @@
 package qemuguest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,10 @@ type device interface {
 	failure() <-chan error
 }
 
+// lastWordsPatience is for what a guest has said when the device's connection
+// ends; a test shortens it.
+var lastWordsPatience = 5 * time.Second
+
 // lostPatience is for bytes on their way to the receiver; a test shortens it.
 var lostPatience = 5 * time.Second
 
@@ -63,6 +68,7 @@ type session struct {
 	end     *point
 	report  *proto.Report
 	stopped bool
+	broken  error     // why the device's connection ended by itself
 	started time.Time // of the measured time, by our clock
 	series  []vmtest.Sample
 	sampled []queueCount // at the last sample
@@ -76,6 +82,7 @@ func (s *session) run(ctx context.Context) error {
 	defer timer.Stop()
 	tick := time.NewTicker(seriesEvery(s.scenario.Duration))
 	defer tick.Stop()
+	failed := s.back.failure()
 	for s.report == nil {
 		select {
 		case <-tick.C:
@@ -88,8 +95,11 @@ func (s *session) run(ctx context.Context) error {
 				return err
 			}
 			timer.Reset(s.patience())
-		case err := <-s.back.failure():
-			return fmt.Errorf("device: %w; console: %s", err, s.vm.console.last(5))
+		case s.broken = <-failed:
+			// A machine that goes off takes its front-end with it, while the
+			// guest's last words may be on their way.
+			failed = nil
+			timer.Reset(s.patience())
 		case <-done:
 			done = nil
 			if s.start == nil {
@@ -107,14 +117,17 @@ func (s *session) run(ctx context.Context) error {
 
 // patience is how long the guest may take until its next word.
 func (s *session) patience() time.Duration {
-	if s.stopped {
+	switch {
+	case s.broken != nil:
+		return lastWordsPatience
+	case s.stopped:
 		return stopPatience
 	}
 	return phasePatience + max(s.scenario.WarmUp, s.scenario.Duration)
 }
 
 func (s *session) late(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), s.failure()); err != nil {
 		return err
 	}
 	what := "fell silent"
@@ -124,8 +137,16 @@ func (s *session) late(ctx context.Context) error {
 	return fmt.Errorf("%w %s; console: %s", ErrGuest, what, s.vm.console.last(5))
 }
 
+// failure is why the device's connection ended, if it did.
+func (s *session) failure() error {
+	if s.broken == nil {
+		return nil
+	}
+	return fmt.Errorf("device: %w; console: %s", s.broken, s.vm.console.last(5))
+}
+
 func (s *session) gone(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), s.failure()); err != nil {
 		return err
 	}
 	select {

@@ -126,6 +126,9 @@ func TestSession(t *testing.T) {
 
 // TestSessionTroubles: each ends the session with an error that names it.
 func TestSessionTroubles(t *testing.T) {
+	old := lastWordsPatience
+	lastWordsPatience = 20 * time.Millisecond
+	defer func() { lastWordsPatience = old }()
 	for _, c := range []struct {
 		name string
 		do   func(*play)
@@ -154,6 +157,23 @@ func TestSessionTroubles(t *testing.T) {
 				t.Errorf("%v, want %v with %q", err, c.want, c.text)
 			}
 		})
+	}
+}
+
+// TestLastWords: the device's connection ends before the guest's result is read.
+func TestLastWords(t *testing.T) {
+	p := newPlay(t)
+	p.say(proto.Message{Kind: proto.Hello})
+	p.quiet(proto.AtStart, 0)
+	p.quiet(proto.AtEnd, 0)
+	p.dev.broken <- errors.New("the front-end has gone")
+	for len(p.dev.broken) > 0 { // the session knows, or is about to
+		time.Sleep(time.Millisecond)
+	}
+	p.say(proto.Message{Kind: proto.Result, Report: &proto.Report{}})
+	p.out.Close()
+	if err := p.wait(); err != nil || p.s.report == nil {
+		t.Errorf("%v, report %v", err, p.s.report)
 	}
 }
 

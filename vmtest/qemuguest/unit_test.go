@@ -21,16 +21,17 @@ import (
 
 func TestParseVersion(t *testing.T) {
 	for _, c := range []struct {
-		in, version string
-		major       int
+		in, version  string
+		major, minor int
 	}{
-		{"QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright\n", "7.2.22", 7},
-		{"QEMU emulator version 10.0.2\n", "10.0.2", 10},
-		{"bash: command not found", "", 0},
-		{"", "", 0},
+		{"QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright\n", "7.2.22", 7, 2},
+		{"QEMU emulator version 10.0.2\n", "10.0.2", 10, 0},
+		{"QEMU emulator version 8.1\n", "8.1", 8, 1},
+		{"bash: command not found", "", 0, 0},
+		{"", "", 0, 0},
 	} {
-		if v, m := parseVersion(c.in); v != c.version || m != c.major {
-			t.Errorf("%q: %q, %d; want %q, %d", c.in, v, m, c.version, c.major)
+		if v, m, n := parseVersion(c.in); v != c.version || m != c.major || n != c.minor {
+			t.Errorf("%q: %q, %d, %d; want %q, %d, %d", c.in, v, m, n, c.version, c.major, c.minor)
 		}
 	}
 }

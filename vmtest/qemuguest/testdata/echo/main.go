@@ -1,5 +1,6 @@
 // Command echo is a program for a guest that migrates: it sends back what the
-// receiver sends, over one connection, until that ends.
+// receiver sends, over one connection, until that ends. With --resize it changes
+// the sizes of the rings meanwhile.
 package main
 
 import (
@@ -23,6 +24,14 @@ func echo() error {
 		return err
 	}
 	defer c.Close()
+	passed := func(int) error { return nil }
+	if len(os.Args) > 1 && os.Args[1] == "--resize" {
+		r, err := newResizer()
+		if err != nil {
+			return err
+		}
+		passed = r.passed
+	}
 	// Slower than the other side sends, so that bytes are always waiting in buffers
 	// that the device has written: those that a migration may forget.
 	buf := make([]byte, 64<<10)
@@ -35,6 +44,9 @@ func echo() error {
 			return err
 		}
 		if _, err := c.Write(buf[:n]); err != nil {
+			return err
+		}
+		if err := passed(n); err != nil {
 			return err
 		}
 		time.Sleep(8 * time.Millisecond)
