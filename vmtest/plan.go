@@ -293,8 +293,8 @@ func (p *Plan) dropRemedied() {
 }
 
 // Fit adapts the plan to a guest with real kernels. Kernels that the command
-// line did not name become the guest's default one, or, in virtual time, those of
-// the plan that the guest has; with each release of skbs that the plan has (both,
+// line did not name and of which the guest lacks one become its default one, or, in
+// virtual time, those of the plan that it has; with each release of skbs that the plan has (both,
 // where the command line named the kernel alone), and remedies that no unpatched
 // kernel can have go. A named plan's durations, which are made for virtual time,
 // become ones for real time where the guest runs in that. Notes says what was
@@ -310,7 +310,7 @@ func (p *Plan) Fit(g Guest) {
 	kernels := p.kernels()
 	if !p.fixed["kernel"] {
 		runs := have[:1]
-		if both := common(kernels, have); g.Name() == "uml" && len(both) > 0 {
+		if both := common(kernels, have); g.Name() == "uml" && len(both) > 0 || len(both) == len(kernels) {
 			runs = both
 		}
 		if len(runs) != len(kernels) || runs[0] != kernels[0] {

@@ -22,16 +22,19 @@ import (
 )
 
 // compareCmd runs a scenario on a real kernel and on its model, or on two real
-// kernels, and lays the packets side by side.
+// kernels, and lays the packets side by side; or, with a guest in real time, the
+// counters.
 type compareCmd struct {
 	Scenario string   `arg:"" optional:"" default:"mq-small-packets" help:"A named scenario (see list), or a TOML file: a path with a / or .toml. Or a result: a file that ends in .json."`
 	Results  []string `arg:"" optional:"" help:"More results, to be laid beside the first."`
-	Guests   []string `default:"sim,uml" help:"sim,uml: the model against the real kernel. uml: the first kernel against each other one."`
+	Guests   []string `default:"sim,uml" help:"sim,uml: the model against the real kernel. uml: the first kernel against each other one. sim,qemu: the model against a real guest, by the counters of several runs."`
+	Runs     int      `default:"5" placeholder:"N" help:"For sim,qemu: how often each guest makes every run."`
+	Out      string   `placeholder:"DIR" help:"For sim,qemu: keep the results there; the same command goes on with what is missing."`
 	Kernel   string   `placeholder:"K" help:"Kernels, by comma: 6.12, 6.1 or PATH."`
 	Set      []string `sep:"none" placeholder:"KEY=VALUE" help:"Set a key of the scenario, as for run. May be repeated."`
 	Seed     *uint64  `placeholder:"N" help:"Seed of every random choice."`
 	Format   string   `enum:"text,json" default:"text" help:"text or json."`
-	Brief    bool     `help:"Without the counters."`
+	Brief    bool     `help:"Without the counters; of guests whose counters are compared, only where they disagree."`
 	SVG      string   `name:"svg" placeholder:"DIR" help:"Draw each pair into a file there."`
 	Least    float64  `placeholder:"PERCENT" help:"Fail if a pair has a smaller share of packets of equal length."`
 }
@@ -43,6 +46,9 @@ func (c *compareCmd) Run(s *streams) error {
 	}
 	if len(c.Results) > 0 {
 		return usage(fmt.Errorf("%q: only results, files that end in .json, are compared with each other", c.Results[0]))
+	}
+	if slices.Contains(c.Guests, "qemu") && slices.Contains(c.Guests, "sim") && len(c.Guests) == 2 {
+		return c.agree(s)
 	}
 	runs, err := c.plan()
 	if err != nil {
@@ -89,17 +95,19 @@ func (c *compareCmd) results(s *streams, files []string) error {
 		}
 		all = append(all, r)
 	}
-	if err := sidebyside.Results(s.out, files, all); err != nil {
-		return err
+	if !c.Brief {
+		if err := sidebyside.Results(s.out, files, all); err != nil {
+			return err
+		}
 	}
-	return sidebyside.Agreement(s.out, all)
+	return sidebyside.Agreement(s.out, all, c.Brief)
 }
 
 // plan is what the real guest runs, with the packets seen at the host.
 func (c *compareCmd) plan() ([]vmtest.PlannedRun, error) {
 	guests := slices.Sorted(slices.Values(c.Guests))
 	if !slices.Equal(guests, []string{"sim", "uml"}) && !slices.Equal(guests, []string{"uml"}) {
-		return nil, fmt.Errorf("--guests: %q; packets can be compared of sim,uml and of uml alone, in virtual time", strings.Join(c.Guests, ","))
+		return nil, fmt.Errorf("--guests: %q; packets can be compared of sim,uml and of uml alone, in virtual time, and counters of sim,qemu", strings.Join(c.Guests, ","))
 	}
 	run := runCmd{Set: c.Set, Seed: c.Seed, Kernel: c.Kernel}
 	settings, err := run.settings()

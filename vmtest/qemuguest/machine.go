@@ -170,12 +170,13 @@ func (c *machineConfig) options(control *os.File) []qemu.Fn {
 	}
 }
 
-// kernelArgs: the console on the first serial line, an end instead of a halt
+// kernelArgs: the console on the first serial line, no test of the timer against
+// the time that a loaded machine takes, an end instead of a halt
 // when the kernel panics, and for the guest program (which is process 1 and gets
 // what the kernel does not know as its environment) no signals of the Go
 // runtime, which would interrupt its system calls.
 var kernelArgs = []string{"console=ttyS0", "quiet", "loglevel=4", "panic=-1",
-	"random.trust_cpu=on", "GODEBUG=asyncpreemptoff=1"}
+	"random.trust_cpu=on", "no_timer_check", "GODEBUG=asyncpreemptoff=1"}
 
 // wrappers are commands in front of QEMU: the kernel kills it when this process
 // ends, and it is not in our terminal's process group, so that Ctrl-C reaches us

@@ -6,14 +6,22 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
+	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/grid"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
 
-// spread is the values of a figure in the runs of one label on one kind of guest.
-type spread struct{ mean, min, max float64 }
+// spread is the values of a figure in the runs of one label on one kind of guest:
+// the median of them and the extremes.
+type spread struct{ mid, min, max float64 }
+
+// newSpread is the spread of values, which it sorts.
+func newSpread(values []float64) spread {
+	slices.Sort(values)
+	n := len(values)
+	return spread{(values[(n-1)/2] + values[n/2]) / 2, values[0], values[n-1]}
+}
 
 // group is the results of one kind of guest: a figure by label, over all of them.
 type group struct {
@@ -36,58 +44,45 @@ func groups(results []*vmtest.Result) (out []group) {
 // of is a figure of the runs with that label; ok is false if there are none, or it
 // is not counted there.
 func (g *group) of(label string, c counter) (s spread, ok bool) {
-	n := 0.0
+	var values []float64
+	for _, run := range g.runs(label) {
+		if !c.device || run.MeasuredAt != vmtest.MeasuredAtGuest {
+			values = append(values, c.of(&run.Totals))
+		}
+	}
+	if len(values) == 0 {
+		return s, false
+	}
+	return newSpread(values), true
+}
+
+// runs are those with that label.
+func (g *group) runs(label string) (out []*vmtest.Run) {
 	for _, r := range g.results {
 		for i := range r.Runs {
-			run := &r.Runs[i]
-			if run.Label != label || c.device && run.MeasuredAt == vmtest.MeasuredAtGuest {
-				continue
+			if r.Runs[i].Label == label {
+				out = append(out, &r.Runs[i])
 			}
-			v := c.of(&run.Totals)
-			if n == 0 {
-				s.min, s.max = v, v
-			}
-			n++
-			s.mean, s.min, s.max = s.mean+v, min(s.min, v), max(s.max, v)
 		}
 	}
-	s.mean /= max(n, 1)
-	return s, n > 0
+	return out
 }
 
-// agreement is how a figure of two kinds of guests goes together.
-type agreement struct {
-	rank   float64 // Spearman's, NaN where a side is constant
-	ratio  float64 // geometric mean of second by first, NaN where a value is 0
-	same   int     // changes from one label to another with the same sign
-	within int     // that are within the spread of a side: nothing can be said
-	apart  []string
+// emulated says that times of the guest are those of an emulator.
+func (g *group) emulated() bool {
+	return slices.ContainsFunc(g.results, func(r *vmtest.Result) bool { return r.Environment.Accel == "tcg" })
 }
 
-// agree compares a figure over the labels that both have.
-func agree(labels []string, a, b []spread) (g agreement) {
-	g.rank = spearman(a, b)
+// ratio is the geometric mean of second by first, NaN where no pair of values is
+// above 0.
+func ratio(a, b []spread) float64 {
 	logs, n := 0.0, 0
 	for i := range a {
-		if a[i].mean > 0 && b[i].mean > 0 {
-			logs, n = logs+math.Log(b[i].mean/a[i].mean), n+1
+		if a[i].mid > 0 && b[i].mid > 0 {
+			logs, n = logs+math.Log(b[i].mid/a[i].mid), n+1
 		}
 	}
-	g.ratio = math.Exp(logs / float64(n))
-	for i := range a {
-		for k := i + 1; k < len(a); k++ {
-			x, y := change(a[i], a[k]), change(b[i], b[k])
-			switch {
-			case x == 0 || y == 0:
-				g.within++
-			case x == y:
-				g.same++
-			default:
-				g.apart = append(g.apart, fmt.Sprintf("%s -> %s: %.4g -> %.4g and %.4g -> %.4g", labels[i], labels[k], a[i].mean, a[k].mean, b[i].mean, b[k].mean))
-			}
-		}
-	}
-	return g
+	return math.Exp(logs / float64(n))
 }
 
 // leastChange is the share by which a figure has to change to count.
@@ -96,8 +91,8 @@ const leastChange = 0.10
 // change is the sign of a change that is larger than a tenth and than the spread
 // of either value.
 func change(from, to spread) int {
-	d := to.mean - from.mean
-	if math.Abs(d) <= max(leastChange*max(from.mean, to.mean), from.max-from.min, to.max-to.min) {
+	d := to.mid - from.mid
+	if math.Abs(d) <= max(leastChange*max(from.mid, to.mid), from.max-from.min, to.max-to.min) {
 		return 0
 	}
 	return cmp.Compare(d, 0)
@@ -120,9 +115,9 @@ func ranks(s []spread) []float64 {
 	for i := range s {
 		for k := range s {
 			switch {
-			case s[k].mean < s[i].mean:
+			case s[k].mid < s[i].mid:
 				out[i]++
-			case s[k].mean == s[i].mean && k != i:
+			case s[k].mid == s[i].mid && k != i:
 				out[i] += 0.5
 			}
 		}
@@ -133,14 +128,21 @@ func ranks(s []spread) []float64 {
 // leastRuns is how many runs two guests need in common to be compared.
 const leastRuns = 3
 
-// mostApart is how many changes with another sign are named for each figure.
-const mostApart = 4
+// Figures that are not compared: of an emulated guest what is a matter of its
+// speed, and the share of bytes in large packets, which says nothing where they are
+// all small.
+const (
+	rate  = "Gbit/s"
+	share = ">=8 MSS %"
+)
 
 // Agreement writes how far two kinds of guests agree about the runs that both
-// made: the order of the runs, the ratio, and the sign of every change from one run
-// to another that is larger than a tenth and than the spread of a guest's results.
-// It writes nothing unless there are two kinds with three runs in common.
-func Agreement(w io.Writer, results []*vmtest.Result) error {
+// made: each run's figures beside each other, the effect of each single thing that
+// the runs differ in, whether it has the same sign on both where it is larger than
+// the spread of the second guest's results, and over all the order of the runs and
+// the ratio. Brief is without the runs, and without the effects about which they
+// agree. It writes nothing unless there are two kinds with three runs in common.
+func Agreement(w io.Writer, results []*vmtest.Result, brief bool) error {
 	gs := groups(results)
 	if len(gs) != 2 {
 		return nil
@@ -149,27 +151,68 @@ func Agreement(w io.Writer, results []*vmtest.Result) error {
 	if len(labels) < leastRuns {
 		return nil
 	}
-	fmt.Fprintf(w, "\n%s (%d results) and %s (%d) over the %d runs that both made; ratios are %s by %s:\n\n",
-		gs[0].guest, len(gs[0].results), gs[1].guest, len(gs[1].results), len(labels), gs[1].guest, gs[0].guest)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "figure\trank correlation\tratio\tchanges: same sign\tother sign\twithin a tenth or the spread\t")
-	var apart strings.Builder
-	for _, c := range counters {
-		var a, b []spread
-		for _, l := range labels {
-			x, _ := gs[0].of(l, c)
-			y, _ := gs[1].of(l, c)
-			a, b = append(a, x), append(b, y)
-		}
-		g := agree(labels, a, b)
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t\n", c.name, known(g.rank), known(g.ratio), g.same, len(g.apart), g.within)
-		note(&apart, c.name, g.apart)
+	figures := figuresOf(gs[0], gs[1], labels)
+	var runs []*vmtest.Run
+	for _, l := range labels {
+		runs = append(runs, gs[0].runs(l)[0])
 	}
-	if err := t.Flush(); err != nil {
+	fmt.Fprintf(w, "\n%s (%d results) and %s (%d) over the %d runs that both made: medians, the spread of %s in brackets, and ratios of %s by %s.\n",
+		gs[0].guest, len(gs[0].results), gs[1].guest, len(gs[1].results), len(labels), gs[1].guest, gs[1].guest, gs[0].guest)
+	if gs[0].emulated() || gs[1].emulated() {
+		fmt.Fprintln(w, "The processor of a guest is emulated: rates and times cannot be compared and are left out.")
+	}
+	return writeAgreement(w, labels, effects(runs), figures, [2]string{gs[0].guest, gs[1].guest}, brief)
+}
+
+func writeAgreement(w io.Writer, labels []string, es []effect, figures []figure, guests [2]string, brief bool) error {
+	fmt.Fprintln(w)
+	if err := writeVerdicts(w, es, figures); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, apart.String())
-	return err
+	if brief {
+		es = slices.DeleteFunc(slices.Clone(es), func(e effect) bool { return !e.disagrees(figures) })
+	} else if err := writeCells(w, labels, figures); err != nil {
+		return err
+	}
+	if len(es) == 0 {
+		return nil
+	}
+	return writeEffects(w, es, figures, guests)
+}
+
+// figuresOf are the counters that can be compared.
+func figuresOf(a, b group, labels []string) (out []figure) {
+	for _, c := range counters {
+		if c.name == share || c.name == rate && (a.emulated() || b.emulated()) {
+			continue
+		}
+		f := figure{counter: c}
+		for _, l := range labels {
+			x, _ := a.of(l, c)
+			y, _ := b.of(l, c)
+			f.a, f.b = append(f.a, x), append(f.b, y)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// writeCells writes each run's figures on both guests.
+func writeCells(w io.Writer, labels []string, figures []figure) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "\nrun\t")
+	for _, f := range figures {
+		fmt.Fprintf(t, "%s\t\t\t", f.name)
+	}
+	fmt.Fprintln(t)
+	for i, l := range labels {
+		fmt.Fprintf(t, "%s\t", l)
+		for _, f := range figures {
+			fmt.Fprintf(t, "%s\t%s [%s..%s]\t%s\t", grid.Number(f.a[i].mid), grid.Number(f.b[i].mid), grid.Number(f.b[i].min), grid.Number(f.b[i].max), times(f.a[i], f.b[i]))
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
 }
 
 func known(v float64) string {
@@ -177,16 +220,6 @@ func known(v float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.2f", v)
-}
-
-func note(b *strings.Builder, name string, apart []string) {
-	for i, text := range apart {
-		if i == mostApart {
-			fmt.Fprintf(b, "  %s: and %d more\n", name, len(apart)-i)
-			return
-		}
-		fmt.Fprintf(b, "  %s, other sign: %s\n", name, text)
-	}
 }
 
 // common are the labels of runs that both have.

@@ -82,9 +82,9 @@ type counter struct {
 }
 
 var counters = []counter{
-	{"Gbit/s", func(t *vmtest.Totals) float64 { return t.GoodputBps / 1e9 }, false},
+	{rate, func(t *vmtest.Totals) float64 { return t.GoodputBps / 1e9 }, false},
 	{"mean bytes", func(t *vmtest.Totals) float64 { return t.GSOMeanBytes }, false},
-	{">=8 MSS %", func(t *vmtest.Totals) float64 { return 100 * t.BigShare }, false},
+	{share, func(t *vmtest.Totals) float64 { return 100 * t.BigShare }, false},
 	{"packets/MB", func(t *vmtest.Totals) float64 { return t.PacketsPerMB }, false},
 	{"acks/MB", func(t *vmtest.Totals) float64 { return t.AcksPerMB }, false},
 	{"kicks/MB", func(t *vmtest.Totals) float64 { return t.KicksPerMB }, true},
