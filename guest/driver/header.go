@@ -28,6 +28,11 @@ func netHdr(h *virtio.NetHdr, p *skb.SKB, csum bool) {
 // its checksum field, and the GSO type for TCP. l4 is 0 if there is none.
 func l4Of(h []byte) (l4, csum int, gso uint8) {
 	const eth, vlan, ipv6 = 14, 4, 40
+	if len(h) >= eth+40 {
+		if p := (*[eth + 40]byte)(h); p[12] == 0x08 && p[13] == 0x00 && p[eth] == 0x45 && p[eth+9] == 6 {
+			return eth + 20, 16, virtio.GSOTCPv4 // nearly always
+		}
+	}
 	at := 12
 	if len(h) < eth+20 {
 		return 0, 0, 0

@@ -16,12 +16,16 @@ import (
 type TxQueue struct {
 	Stats TxStats
 
-	cfg   *Config
-	meter vcpu.Meter
-	ring  *ring.Driver
-	mem   []byte // the header slots
-	gpa   uint64 // of mem
-	arena uint64 // guest physical address of payload offset 0
+	cfg    *Config
+	meter  vcpu.Meter
+	ring   *ring.Driver
+	hdrLen int    // of the net header
+	csum   bool   // the device completes checksums
+	lazy   bool   // packets are reaped in polls only
+	limits bool   // there is a byte limit
+	mem    []byte // the header slots
+	gpa    uint64 // of mem
+	arena  uint64 // guest physical address of payload offset 0
 
 	packets []*skb.SKB // by token: in the ring
 	tokens  []uint16   // free tokens
@@ -37,6 +41,8 @@ var _ qdisc.Dev = (*TxQueue)(nil)
 func (q *TxQueue) init(n *Net, meter vcpu.Meter, p *queuePlace) (err error) {
 	size := int(n.cfg.RingSize)
 	q.cfg, q.meter, q.gpa, q.arena = &n.cfg, meter, p.bufs, n.places.arena
+	q.hdrLen, q.csum = n.cfg.hdrLen(), n.cfg.Features.Has(virtio.FeatureCSum)
+	q.lazy, q.limits = n.cfg.NAPI && n.cfg.Switches.LazyClean, n.cfg.NAPI && n.cfg.Switches.BQL
 	var ok bool
 	if q.mem, ok = n.mem.Slice(p.bufs, p.stride*uint64(size)); !ok {
 		return fmt.Errorf("headers at %#x: %w", p.bufs, shm.ErrUnmapped)
@@ -58,8 +64,7 @@ func (q *TxQueue) init(n *Net, meter vcpu.Meter, p *queuePlace) (err error) {
 func (q *TxQueue) Xmit(now vtime.Time, p *skb.SKB, more bool) (v qdisc.Verdict) {
 	q.meter.Charge(vcpu.OpDriverXmit, 1)
 	more = more && q.cfg.Switches.XmitMore
-	lazy := q.cfg.NAPI && q.cfg.Switches.LazyClean
-	if lazy {
+	if q.lazy {
 		q.ring.DisableCalls()
 	} else {
 		q.clean(now, q.cfg.NAPI && !more)
@@ -74,14 +79,14 @@ func (q *TxQueue) Xmit(now vtime.Time, p *skb.SKB, more bool) (v qdisc.Verdict) 
 		p.Orphan()
 	}
 	if q.ring.Free() < stopSlots {
-		v.Poll = q.stop(now, lazy)
+		v.Poll = q.stop(now)
 	}
 	kick := q.account(bytes, more)
 	if kick && q.ring.NeedKick() {
 		q.Stats.Kicks++
 		v.Kick = true
 	}
-	if lazy && kick && q.ring.EnableCallsDelayed() {
+	if q.lazy && kick && q.ring.EnableCallsDelayed() {
 		v.Poll = true
 	}
 	if v.Poll = v.Poll && q.schedule(); v.Poll {
@@ -107,11 +112,11 @@ func (q *TxQueue) clean(now vtime.Time, arm bool) {
 // stop stops the queue, since the next packet might not fit, and asks for a call
 // when three quarters of the ring are done (check_sq_full_and_disable, v6.1). It
 // reports whether they are already and a poll must see to it.
-func (q *TxQueue) stop(now vtime.Time, lazy bool) (poll bool) {
+func (q *TxQueue) stop(now vtime.Time) (poll bool) {
 	q.stopped = true
 	q.Stats.Stops++
 	switch {
-	case lazy: // armed after the kick
+	case q.lazy: // armed after the kick
 		return false
 	case !q.ring.EnableCallsDelayed():
 		return false
@@ -129,7 +134,7 @@ func (q *TxQueue) stop(now vtime.Time, lazy bool) (poll bool) {
 // account tells the byte limit of a packet and decides whether it is the
 // occasion for a kick: the last of a batch, or one that stops the queue.
 func (q *TxQueue) account(bytes int64, more bool) (kick bool) {
-	if q.limited() {
+	if q.limits {
 		q.bql.queued(bytes)
 		if q.bql.full() && !q.bql.stopped {
 			q.bql.stopped = true
@@ -163,12 +168,12 @@ func (q *TxQueue) add(p *skb.SKB) bool {
 // headers; here all payload is in fragments. With indirect descriptors, which
 // make one ring slot of any packet, that changes no decision.
 func (q *TxQueue) describe(p *skb.SKB, off uint64) (n int) {
-	hdr := q.cfg.hdrLen()
-	slot := q.mem[off : off+txStride]
+	hdr := q.hdrLen
+	slot := (*[txStride]byte)(q.mem[off:])
 	var h virtio.NetHdr
-	netHdr(&h, p, q.cfg.Features.Has(virtio.FeatureCSum))
+	netHdr(&h, p, q.csum)
 	h.Encode(slot[:hdr])
-	copy(slot[hdr:], p.Hdr[:p.HdrLen])
+	*(*[skb.MaxHeader]byte)(slot[hdr:]) = p.Hdr // of one length, so that it is a few moves
 	gpa := q.gpa + off
 	if q.cfg.Switches.InlineHeader {
 		q.bufs[0] = ring.Buf{Addr: gpa, Len: uint32(hdr) + uint32(p.HdrLen)}
@@ -192,7 +197,7 @@ func (q *TxQueue) Stopped() bool { return q.stopped || q.bql.stopped }
 
 // BulkBytes returns what the byte limit leaves, 0 without one.
 func (q *TxQueue) BulkBytes() int64 {
-	if !q.limited() {
+	if !q.limits {
 		return 0
 	}
 	return q.bql.room()
@@ -200,9 +205,6 @@ func (q *TxQueue) BulkBytes() int64 {
 
 // Outstanding returns the packets in the ring that were not reaped.
 func (q *TxQueue) Outstanding() int { return q.ring.Outstanding() }
-
-// limited reports whether the queue has a byte limit.
-func (q *TxQueue) limited() bool { return q.cfg.Switches.BQL && q.cfg.NAPI }
 
 // start undoes stop.
 func (q *TxQueue) start() {

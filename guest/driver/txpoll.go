@@ -94,7 +94,7 @@ func (q *TxQueue) reap(now vtime.Time) (n int) {
 	q.meter.Charge(vcpu.OpTxFree, int64(n))
 	q.Stats.Packets += uint64(n)
 	q.Stats.Bytes += uint64(bytes)
-	if q.limited() {
+	if q.limits {
 		q.bql.completed(now, bytes)
 		if q.bql.stopped && !q.bql.full() {
 			q.bql.stopped = false

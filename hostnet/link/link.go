@@ -55,6 +55,7 @@ type Link struct {
 	head   int
 	n      int
 	queued int64 // bytes of these
+	loses  bool  // packets may be lost on the wire
 }
 
 // waiting is a packet that has not left the queue.
@@ -75,7 +76,7 @@ func New(cfg Config) (*Link, error) {
 	case !slices.IsSorted(cfg.Lose):
 		return nil, fmt.Errorf("%w: packets to lose are not in ascending order", ErrConfig)
 	}
-	return &Link{cfg: cfg}, nil
+	return &Link{cfg: cfg, loses: cfg.Loss > 0 || len(cfg.Lose) > 0}, nil
 }
 
 // Fate is what becomes of a packet.
@@ -105,7 +106,7 @@ func (l *Link) Send(now vtime.Time, bytes int64) (depart, arrive vtime.Time, fat
 	}
 	l.free = l.free.Add(l.serialize(bytes))
 	l.enqueue(waiting{l.free, bytes})
-	if l.lose(number) {
+	if l.loses && l.lose(number) {
 		l.Stats.Lost++
 		return l.free, vtime.Never, Lost
 	}

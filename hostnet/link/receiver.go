@@ -211,21 +211,25 @@ func NewReceiver(cfg ReceiverConfig) (*Receiver, error) {
 	return r, nil
 }
 
-// Receive takes what arrives at now, through GRO if it is configured.
-func (r *Receiver) Receive(now vtime.Time, s *Segment) {
+// Receive takes what arrives at now, through GRO if it is configured. It reports
+// whether the segment has only joined a batch that GRO gathers: then Pop, Next and
+// Stats but for their segments are as they were.
+func (r *Receiver) Receive(now vtime.Time, s *Segment) (joined bool) {
 	r.Stats.Segments += uint64(s.segs())
 	if !r.gro.on || s.MSS != 0 {
 		r.flush(now) // what a device cut itself is not merged, and keeps its order
 		r.input(now, s)
-		return
+		return false
 	}
-	if !r.gro.merge(s) {
+	if joined = r.gro.merge(s); !joined {
 		r.flush(now)
 		r.gro.hold(now, s)
 	}
 	if r.gro.complete() {
 		r.flush(now)
+		return false
 	}
+	return joined
 }
 
 // Next returns when to call Step: for the end of a GRO batch, a read, a delayed

@@ -30,7 +30,7 @@ func (t *TX) takeBatch(now vtime.Time, b Budget) bool {
 	if n == 0 {
 		return false
 	}
-	u.quick = t.enabled && t.port != nil && t.pend.n == 0 && !t.policy.Holding() && !t.special &&
+	u.quick = t.enabled && t.port != nil && t.pend.n == 0 && t.direct &&
 		t.pair.ctl == nil && t.pair.dev.cfg.Observer == nil
 	u.run.first, u.run.n, u.run.bytes = 0, 0, 0
 	for i := range n {

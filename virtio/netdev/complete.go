@@ -72,7 +72,7 @@ func (t *TX) finish(now vtime.Time, head uint16) {
 
 // enough is the number of finished packets that are published together: never
 // more than the ring holds, since the guest would wait for them.
-func (p Policy) enough(size int) int {
+func (p *Policy) enough(size int) int {
 	if p.HoldPackets == 0 {
 		return size
 	}
@@ -120,7 +120,7 @@ func (p *pending) pop() uint16 {
 }
 
 // next returns when the policy lets the first entries through.
-func (p *pending) next(pol Policy, size int) vtime.Time {
+func (p *pending) next(pol *Policy, size int) vtime.Time {
 	if p.n == 0 {
 		return vtime.Never
 	}

@@ -47,6 +47,7 @@ func (p *Pair) apply(n Policy) {
 	t, r := p.TX, p.RX
 	p.policy, t.policy = n, n
 	t.special = n.DelayTime > 0 || n.PollTime > 0 || n.Merge || n.Adaptive
+	t.direct = !t.special && !n.Holding()
 	t.svc.set(&n)
 	t.svc.reset()
 	t.more = t.q != nil // kicks may be off that no one would turn on again

@@ -20,6 +20,7 @@ type TX struct {
 
 	rules  txRules
 	learns bool // the device steers, so that flows are noted
+	hasher frame.FlowHasher
 
 	chain    ring.Chain
 	burst    burst
@@ -34,6 +35,7 @@ type TX struct {
 
 	// What policies other than hold need.
 	special   bool // one of them is in force
+	direct    bool // neither one of them nor hold is
 	svc       service
 	join      joiner
 	parts     int      // of the frame that the port is given
@@ -109,8 +111,19 @@ func (t *TX) CallResult(now vtime.Time, err error) {
 // interrupted for them. An error wraps ErrBroken: the guest broke the ring,
 // and the queue rests until it is attached again.
 func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
+	call, err := t.Advance(now, b)
+	return t.work, call, err
+}
+
+// Done returns what the last Poll or Advance did. It is the queue's, and valid until
+// the next one.
+func (t *TX) Done() *Work { return &t.work }
+
+// Advance is Poll for a caller that seldom asks what was done: Done says it.
+func (t *TX) Advance(now vtime.Time, b Budget) (Call, error) {
 	if !t.running() {
-		return Work{}, Call{}, t.broken
+		t.work = Work{}
+		return Call{}, t.broken
 	}
 	t.work = t.carried
 	t.carried = Work{}
@@ -146,7 +159,7 @@ func (t *TX) Poll(now vtime.Time, b Budget) (Work, Call, error) {
 		}
 	}
 	t.reflect()
-	return t.work, call, t.broken
+	return call, t.broken
 }
 
 // take gives packets to the port until the budget or the ring is empty, or the
@@ -259,7 +272,7 @@ func (t *TX) sent(now vtime.Time, head uint16, descs int, done vtime.Time, r Sen
 		return false
 	case r == Later:
 		s.kickAt = t.took()
-	case done <= now && t.pend.n == 0 && !t.policy.Holding() && !t.special:
+	case t.direct && done <= now && t.pend.n == 0:
 		s.state = slotFree
 		t.push(head, 0)
 		t.served(now, t.took())
@@ -287,7 +300,7 @@ func (t *TX) account(now vtime.Time, head uint16, descs int) {
 // learn notes where the flow of the frame in t.view sends, if the device steers.
 func (t *TX) learn() {
 	if t.learns && t.view.info.Layer >= frame.LayerIP {
-		t.pair.dev.flows.learn(frame.FlowHash(t.view.front, &t.view.info), t.pair.index)
+		t.pair.dev.flows.learn(t.hasher.Hash(t.view.front, &t.view.info), t.pair.index)
 	}
 }
 
@@ -315,7 +328,7 @@ func (t *TX) Next(now vtime.Time) vtime.Time {
 	if t.more && !t.blocked {
 		return now
 	}
-	return max(now, min(t.pend.next(t.policy, t.size), t.callNext(), t.heldAt, t.svc.next()))
+	return max(now, min(t.pend.next(&t.policy, t.size), t.callNext(), t.heldAt, t.svc.next()))
 }
 
 // Rearm re-enables kicks and looks at the ring once more, when a Poll has found

@@ -75,7 +75,8 @@ func (d *Device) walkIndirect(c *Chain, addr, meta uint64) Fault {
 	n := uint64(len(table)) / 16
 	left := min(int(n), maxDescs-c.Descs)
 	for i := uint64(0); ; {
-		addr, meta := shm.Load64At(table, int(i*16)), shm.Load64At(table, int(i*16+8))
+		entry := (*[16]byte)(table[i*16:])
+		addr, meta := shm.Load64At(entry[:], 0), shm.Load64At(entry[:], 8)
 		if meta&(descIndirect<<32) != 0 {
 			return ErrIndirectNested
 		}

@@ -187,9 +187,10 @@ func (c *Cursor) Memory() *Memory { return c.all }
 
 // Slice is Memory.Slice by way of the remembered region.
 func (c *Cursor) Slice(gpa, n uint64) ([]byte, bool) {
-	off, size := gpa-c.base, uint64(len(c.mem))
-	if off < size && n <= size-off {
-		return c.mem[off : off+n : off+n], true
+	if off := gpa - c.base; off < uint64(len(c.mem)) {
+		if b := c.mem[off:]; n <= uint64(len(b)) {
+			return b[:n:n], true
+		}
 	}
 	return c.miss(gpa, n)
 }

@@ -297,7 +297,9 @@ func (c *cable) arrivals(now vtime.Time) {
 // cable does at the end of its event, and returns true.
 func (e *endpoint) take(now vtime.Time, s *link.Segment) (done bool) {
 	c := e.c
-	e.rcv.Receive(now, s)
+	if e.rcv.Receive(now, s) {
+		return false // nothing to send, and its timer is set
+	}
 	e.answer(now)
 	last := c.arriving.n == 0 || c.arriving.peek().at > now
 	if !last || e.rcv.Next() > now || c.w.soft != nil || !c.w.loop.Alone() {

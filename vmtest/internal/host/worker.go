@@ -160,7 +160,7 @@ func (k *Worker) beginTX(now vtime.Time) bool {
 	if k.spent() {
 		budget.Packets = -1
 	}
-	work, call, err := tx.Poll(now, budget)
+	call, err := tx.Advance(now, budget)
 	k.owner.Broken(err)
 	k.call(now, netdev.DirTX, call)
 	if k.pair.RX.Next(now) <= now {
@@ -169,7 +169,7 @@ func (k *Worker) beginTX(now vtime.Time) bool {
 	if k.serving == serveTX {
 		return true
 	}
-	if work.Dropped > 0 && budget.Packets > 0 {
+	if tx.Done().Dropped > 0 && budget.Packets > 0 {
 		return false
 	}
 	if budget.Packets > 0 && len(k.workers) == 1 && tx.Rearm() {
@@ -191,7 +191,7 @@ func (k *Worker) idle(now vtime.Time) bool {
 
 // complete publishes what has come due while the thread slept.
 func (k *Worker) complete(now vtime.Time) {
-	_, call, err := k.pair.TX.Poll(now, netdev.Budget{Packets: -1})
+	call, err := k.pair.TX.Advance(now, netdev.Budget{Packets: -1})
 	k.owner.Broken(err)
 	k.call(now, netdev.DirTX, call)
 	k.poll(now)
@@ -241,8 +241,9 @@ func (k *Worker) occupy(now vtime.Time, d time.Duration) {
 // when the worker's CPU has dealt with it.
 func (k *Worker) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.Token) (vtime.Time, netdev.SendResult) {
 	o := &k.out
-	info, n := k.pair.TX.Frame()
-	o.Info, o.Len, o.Parts = *info, n, k.pair.TX.Parts()
+	tx := k.pair.TX
+	info, n := tx.Frame()
+	o.Info, o.Len, o.Parts = *info, n, tx.Parts()
 	o.Started, o.GSO, o.Flow = now, 0, -1
 	if h.GSOType != virtio.GSONone {
 		o.GSO = int32(h.GSOSize)
@@ -251,7 +252,11 @@ func (k *Worker) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.T
 	k.serving = serveTX
 	k.packets++
 	k.bytes += o.Len + hdrTrailer
-	k.occupy(now, k.model.TX(o.Len+hdrTrailer)+time.Duration(o.Parts-1)*k.model.Of(Join))
+	cost := k.model.TX(o.Len + hdrTrailer)
+	if o.Parts > 1 {
+		cost += time.Duration(o.Parts-1) * k.model.Of(Join)
+	}
+	k.occupy(now, cost)
 	return k.free, netdev.Sent
 }
 
