@@ -43,6 +43,7 @@ type ackState struct {
 	lastSackt   int64
 	rttUs       int64 // round trip of the last (S)ACKed segment, µs; -1: none
 	tsEcr       uint32
+	tick        uint32 // jiffies, which do not pass while an ACK is processed
 }
 
 // backlogAck is an acknowledgement that waits for the socket's user.
@@ -112,7 +113,9 @@ func (s *Sock) lock() {
 // release ends the use of the socket by a process: what came meanwhile is
 // processed now (release_sock).
 func (s *Sock) release() {
-	s.drainBacklog()
+	if len(s.backlog) > 0 {
+		s.drainBacklog()
+	}
 	s.bh.DisableBH()
 	s.releaseCallback()
 	s.owned = false
@@ -131,7 +134,9 @@ func (s *Sock) releaseCallback() {
 		s.timerDeferred = false
 		s.runTimer()
 	}
-	s.drainBacklog()
+	if len(s.backlog) > 0 {
+		s.drainBacklog()
+	}
 	s.quiet = false
 }
 
@@ -154,9 +159,12 @@ func (s *Sock) receive(a *Ack) {
 // ack processes the acknowledgement proper (tcp_ack).
 func (s *Sock) ack(a *Ack) {
 	st := &s.st
-	*st = ackState{priorUna: s.sndUna, priorFlight: s.inFlight(), priorSacked: s.sackedOut, priorFack: s.fack(), priorReneg: s.sackReneg,
-		lostBefore: s.lostTotal, dlvBefore: s.dlv.total,
-		firstAckt: -1, lastAckt: -1, firstSackt: -1, lastSackt: -1, rttUs: -1, tsEcr: a.TSEcr}
+	*st = ackState{}
+	st.priorUna, st.priorFlight, st.priorSacked = s.sndUna, s.inFlight(), s.sackedOut
+	st.priorFack, st.priorReneg = s.fack(), s.sackReneg
+	st.lostBefore, st.dlvBefore = s.lostTotal, s.dlv.total
+	st.firstAckt, st.lastAckt, st.firstSackt, st.lastSackt, st.rttUs = -1, -1, -1, -1, -1
+	st.tsEcr, st.tick = a.TSEcr, s.jiffies()
 	if after(a.Ack, s.sndNxt) {
 		s.cnt.BadAcks++
 		return
@@ -253,7 +261,7 @@ func (s *Sock) congestion(st *ackState) {
 	delivered := uint32(s.dlv.total - st.dlvBefore)
 	s.rateGen(delivered, st)
 	losses := uint32(s.lostTotal - st.lostBefore)
-	smp := s.sample()
+	smp := s.sampleAt(st.tick)
 	smp.Acked, smp.RTT, smp.Losses = delivered, st.rttUs, losses
 	smp.PriorFlight, smp.Rate = st.priorFlight, s.dlv.rs
 	if s.rateCC != nil {
@@ -280,14 +288,16 @@ func (s *Sock) progress() uint16 {
 }
 
 // sample fills the event that congestion control is told of.
-func (s *Sock) sample() *cc.Sample {
+func (s *Sock) sample() *cc.Sample { return s.sampleAt(s.jiffies()) }
+
+// sampleAt is sample in a known tick.
+func (s *Sock) sampleAt(tick uint32) *cc.Sample {
 	p := &s.smp
-	p.Now, p.Jiffies = s.clock, s.jiffies()
+	p.Now, p.Jiffies = s.clock, tick
 	p.Acked, p.RTT, p.Losses = 0, -1, 0
 	p.SRTT, p.RTTMin = s.srttUs(), s.minRTT.Value()
 	p.SndUna, p.SndNxt = s.sndUna, s.sndNxt
 	p.InFlight, p.PriorFlight = s.inFlight(), s.inFlight()
-	p.LastSend = s.lsndtime
 	p.MSS, p.GSOMaxSize = s.mss, s.gsoMax
 	p.PacingRate, p.Paced = s.win.Pacing, s.cfg.Pacing != PacingNone
 	p.MaxPacing = s.maxPacing

@@ -45,8 +45,12 @@ func (s *Sock) limitedAtAck(flight uint32) bool {
 }
 
 // validateCwnd keeps track of how much of the window is used, and lowers it when
-// the application did not use it for a while (tcp_cwnd_validate).
+// the application did not use it for a while (tcp_cwnd_validate). Congestion
+// control that sets the window itself does not ask for that.
 func (s *Sock) validateCwnd(limited bool) {
+	if s.rateCC != nil {
+		return
+	}
 	now := s.jiffies()
 	full := s.trackUsage(limited)
 	if full {
@@ -54,7 +58,7 @@ func (s *Sock) validateCwnd(limited bool) {
 		return
 	}
 	s.cwndUsed = max(s.cwndUsed, s.packetsOut)
-	if s.cfg.Sysctl.SlowStartAfterIdle != 0 && int64(int32(now-s.cwndStamp)) >= s.rto && s.rateCC == nil {
+	if s.cfg.Sysctl.SlowStartAfterIdle != 0 && int64(int32(now-s.cwndStamp)) >= s.rto {
 		s.appLimitedCwnd(now)
 	}
 }
@@ -103,7 +107,7 @@ func (s *Sock) checkIdle(quiet bool) {
 	if !quiet || s.cfg.Sysctl.SlowStartAfterIdle == 0 || s.rateCC != nil {
 		return
 	}
-	delta := int64(int32(s.jiffies() - s.lsndtime))
+	delta := int64(int32(s.jiffies() - s.lastSendTick()))
 	if delta <= s.rto {
 		return
 	}

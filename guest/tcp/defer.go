@@ -88,7 +88,7 @@ func (s *Sock) deferD4(g *seg, p *pass) bool {
 	if g.flags&skb.FIN != 0 || s.recovering() {
 		return false
 	}
-	if int32(s.jiffies()-s.lsndtime) > 0 {
+	if int32(s.jiffies()-s.lastSendTick()) > 0 {
 		return false
 	}
 	send, cong := s.deferWindows(g)

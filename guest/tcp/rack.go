@@ -27,14 +27,14 @@ func sentAfter(t1, t2 int64, seq1, seq2 uint32) bool {
 	return t1 > t2 || (t1 == t2 && after(seq1, seq2))
 }
 
-// rackAdvance takes an entry that was delivered. If it was retransmitted and
-// its round trip is too short, it is the original that arrived
+// rackAdvance takes an entry that was delivered and left at sent, µs. If it was
+// retransmitted and its round trip is too short, it is the original that arrived
 // (tcp_rack_advance).
-func (s *Sock) rackAdvance(g *seg) {
+func (s *Sock) rackAdvance(g *seg, sent int64) {
 	if s.cfg.Switches.Loss != LossRACK {
 		return
 	}
-	r, sent := &s.rack, micro(g.sent)
+	r := &s.rack
 	rtt := uint32(max(micro(s.clock)-sent, 0))
 	if rtt < s.minRTT.Value() && g.mark&(markRetrans|markEver) != 0 {
 		return

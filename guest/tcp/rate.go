@@ -36,13 +36,13 @@ func (s *Sock) rateSent(g *seg) {
 }
 
 // rateDelivered takes a segment that was acknowledged or SACKed; the most
-// recently sent one of an ACK counts (tcp_rate_skb_delivered).
-func (s *Sock) rateDelivered(g *seg) {
+// recently sent one of an ACK counts (tcp_rate_skb_delivered). sent is when it
+// left, µs.
+func (s *Sock) rateDelivered(g *seg, sent int64) {
 	d := &s.dlv
 	if g.deliveredAt == 0 {
 		return
 	}
-	sent := micro(g.sent)
 	if !d.has || sent > d.best || (sent == d.best && after(g.end, d.bestEnd)) {
 		d.has, d.best, d.bestEnd = true, sent, g.end
 		d.rs.PriorDelivered = g.delivered

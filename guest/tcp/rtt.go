@@ -54,10 +54,11 @@ func (e *rttEstimator) sample(m int64, rtoMin, una, nxt uint32) {
 
 // rttSample takes the round trip of the first newly acknowledged segment, and
 // that of the last for the minimum, both in µs; caUs may be negative for none.
-// delayed says that the peer may have held the acknowledgement back.
-func (s *Sock) rttSample(seqUs, caUs int64, delayed bool) {
+// delayed says that the peer may have held the acknowledgement back, and tick is
+// the present one.
+func (s *Sock) rttSample(tick uint32, seqUs, caUs int64, delayed bool) {
 	if caUs >= 0 {
-		s.updateMinRTT(uint32(caUs), delayed)
+		s.updateMinRTT(tick, uint32(caUs), delayed)
 	}
 	if s.cfg.Switches.RTTUs {
 		s.rtt.sample(seqUs, rtoMinUs, s.sndUna, s.sndNxt)
@@ -71,14 +72,14 @@ func (s *Sock) rttSample(seqUs, caUs int64, delayed bool) {
 
 // updateMinRTT feeds the windowed minimum; a sample of 0 counts as one tick
 // (tcp_update_rtt_min).
-func (s *Sock) updateMinRTT(us uint32, delayed bool) {
+func (s *Sock) updateMinRTT(tick, us uint32, delayed bool) {
 	if delayed && us > s.minRTT.Value() {
 		return
 	}
 	if us == 0 {
 		us = 1_000_000 / s.cfg.HZ
 	}
-	s.minRTT.Update(uint32(s.cfg.Sysctl.MinRTTWlen)*s.cfg.HZ, s.jiffies(), us)
+	s.minRTT.Update(uint32(s.cfg.Sysctl.MinRTTWlen)*s.cfg.HZ, tick, us)
 }
 
 // setRTO derives the retransmission timeout, in ticks (tcp_set_rto).

@@ -44,13 +44,16 @@ func (s *Sock) cleanRtx(st *ackState) {
 	} else if h := s.rtx.head; h != nil && st.rttTaken && st.firstSackt >= 0 && st.firstSackt < micro(h.sent) {
 		st.flag |= flagSetTimer
 	}
-	smp := s.sample()
-	smp.Acked, smp.RTT = st.pktsAcked, st.rttUs
-	s.cc.OnRTT(&s.win, smp)
+	if s.rttCC != nil {
+		smp := s.sampleAt(st.tick)
+		smp.Acked, smp.RTT = st.pktsAcked, st.rttUs
+		s.rttCC.OnRTT(&s.win, smp)
+	}
 }
 
 // ackSeg accounts for n acknowledged segments of g, which began at start.
 func (s *Sock) ackSeg(g *seg, start, n uint32, st *ackState) {
+	sent := micro(g.sent)
 	switch {
 	case g.mark&(markRetrans|markEver) != 0:
 		if g.mark&markRetrans != 0 {
@@ -58,7 +61,7 @@ func (s *Sock) ackSeg(g *seg, start, n uint32, st *ackState) {
 		}
 		st.flag |= flagRetransAcked
 	case g.mark&markSacked == 0:
-		st.lastAckt = micro(g.sent)
+		st.lastAckt = sent
 		if st.firstAckt < 0 {
 			st.firstAckt = st.lastAckt
 		}
@@ -74,7 +77,7 @@ func (s *Sock) ackSeg(g *seg, start, n uint32, st *ackState) {
 	} else if s.sackOK {
 		s.delivered(n, st)
 		if !s.spurious(g) {
-			s.rackAdvance(g)
+			s.rackAdvance(g, sent)
 		}
 	}
 	if g.mark&markLost != 0 {
@@ -82,7 +85,7 @@ func (s *Sock) ackSeg(g *seg, start, n uint32, st *ackState) {
 	}
 	s.packetsOut -= n
 	st.pktsAcked += n
-	s.rateDelivered(g)
+	s.rateDelivered(g, sent)
 	st.flag |= flagDataAcked
 }
 
@@ -113,7 +116,7 @@ func (s *Sock) takeRTT(st *ackState, fully bool) {
 	}
 	st.rttUs, st.rttTaken = caUs, seqUs >= 0
 	if seqUs >= 0 {
-		s.rttSample(seqUs, caUs, st.flag&flagMaybeDelayed != 0)
+		s.rttSample(st.tick, seqUs, caUs, st.flag&flagMaybeDelayed != 0)
 	}
 }
 

@@ -192,7 +192,7 @@ func (s *Sock) sackOne(g *seg, dup bool, st *ackState) {
 		g.mark &^= markRetrans
 		s.retransOut -= g.pcount
 	}
-	s.rateDelivered(g)
+	s.rateDelivered(g, micro(g.sent))
 	s.unlistSent(g)
 	if after(g.end, s.sackedTo) {
 		s.sackedTo = g.end
@@ -211,7 +211,7 @@ func (s *Sock) dupRetrans(g *seg, st *ackState) {
 
 // sackNew marks an entry that was not SACKed before.
 func (s *Sock) sackNew(g *seg, st *ackState) {
-	s.rackAdvance(g)
+	s.rackAdvance(g, micro(g.sent))
 	switch {
 	case g.mark&markRetrans != 0:
 		if g.mark&markLost != 0 {

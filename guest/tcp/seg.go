@@ -239,6 +239,9 @@ func (s *Sock) grow(g *seg, n uint32) bool {
 
 // fitsFrags reports whether the first n bytes of f can become payload of g.
 func (g *seg) fitsFrags(f *seg, n uint32) bool {
+	if g.nfrags+f.nfrags <= skb.MaxFrags {
+		return true
+	}
 	need := int32(0)
 	for i := int32(0); i < f.nfrags && n > 0; i++ {
 		n -= min(n, f.frags[i].Len)
@@ -250,14 +253,25 @@ func (g *seg) fitsFrags(f *seg, n uint32) bool {
 	return g.nfrags+need <= skb.MaxFrags
 }
 
+// takeFrags moves the first n bytes of f to the end of g, where they fit.
 func (g *seg) takeFrags(f *seg, n uint32) {
-	for left, i := n, int32(0); left > 0; i++ {
-		r := f.frags[i]
-		r.Len = min(r.Len, left)
-		g.extend(r, skb.MaxFrags)
-		left -= r.Len
+	i := int32(0)
+	for ; i < f.nfrags && n >= f.frags[i].Len; i++ {
+		if n > 0 {
+			g.extend(f.frags[i], skb.MaxFrags)
+		}
+		n -= f.frags[i].Len
 	}
-	f.dropFront(n)
+	if n > 0 {
+		r := &f.frags[i]
+		g.extend(skb.Frag{Addr: r.Addr, Len: n}, skb.MaxFrags)
+		r.Addr += uint64(n)
+		r.Len -= n
+	}
+	f.nfrags -= i
+	if i > 0 {
+		copy(f.frags[:f.nfrags], f.frags[i:])
+	}
 }
 
 // trim removes n acknowledged bytes from the front of g and counts its

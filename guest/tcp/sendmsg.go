@@ -168,19 +168,8 @@ func (s *Sock) giveLinear(g *seg) {
 // appendBytes adds up to n bytes to the end of an entry and returns how many;
 // 0 if no run of payload is free.
 func (s *Sock) appendBytes(g *seg, n uint32) uint32 {
-	if g.linRoom > 0 {
-		n = min(n, g.linRoom)
-		g.frags[0].Len += n
-		g.linRoom -= n
-	} else {
-		addr, space := s.pageFrag()
-		n = min(n, space)
-		if !g.extend(skb.Frag{Addr: addr, Len: n}, int32(s.cfg.Sysctl.MaxSKBFrags)) {
-			return 0
-		}
-		s.arenaOff += n
-		g.truesize += n
-		s.wmemQueued += n
+	if n = s.appendRuns(g, n); n == 0 {
+		return 0
 	}
 	if !s.callCopied {
 		g.flags &^= skb.PSH
@@ -192,6 +181,29 @@ func (s *Sock) appendBytes(g *seg, n uint32) uint32 {
 	g.pcount = 0
 	s.writeSeq += n
 	return n
+}
+
+// appendRuns adds up to n bytes to the payload of an entry: to its linear part,
+// and to runs of the writer's pages as far as there are any.
+func (s *Sock) appendRuns(g *seg, n uint32) uint32 {
+	done := min(n, g.linRoom)
+	if done > 0 {
+		g.frags[0].Len += done
+		g.linRoom -= done
+	}
+	limit, paged := int32(s.cfg.Sysctl.MaxSKBFrags), uint32(0)
+	for done+paged < n {
+		addr, space := s.pageFrag()
+		f := skb.Frag{Addr: addr, Len: min(n-done-paged, space)}
+		if !g.extend(f, limit) {
+			break
+		}
+		s.arenaOff += f.Len
+		paged += f.Len
+	}
+	g.truesize += paged
+	s.wmemQueued += paged
+	return done + paged
 }
 
 // pageFrag returns the next free address of the writer's page fragment and how

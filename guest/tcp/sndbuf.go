@@ -15,7 +15,9 @@ func (s *Sock) checkSpace() {
 	}
 	if s.cfg.Sndbuf == 0 && s.inFlight() < s.win.Cwnd {
 		s.expandSndbuf()
-		s.cwndStamp = s.jiffies()
+		if s.rateCC == nil {
+			s.cwndStamp = s.jiffies()
+		}
 	}
 	free := int64(s.sndbuf) - int64(s.wmemQueued)
 	if free >= int64(s.wmemQueued>>1) && int64(s.writeSeq-s.sndNxt)<<1 < s.cfg.Sysctl.NotsentLowat {
@@ -25,8 +27,12 @@ func (s *Sock) checkSpace() {
 }
 
 // expandSndbuf lets the send buffer hold two windows of packets with the worst
-// overhead (tcp_sndbuf_expand).
+// overhead (tcp_sndbuf_expand). The same window, or a smaller one, changes nothing.
 func (s *Sock) expandSndbuf() {
+	if s.win.Cwnd <= s.expandedFor {
+		return
+	}
+	s.expandedFor = s.win.Cwnd
 	const shinfo, skbuff = 320, 256
 	per := pow2Roundup(s.cfg.PeerMSS+s.cfg.MaxHdr+shinfo) + skbuff
 	segs := max(initCwnd, s.win.Cwnd, uint32(s.cfg.Sysctl.Reordering)+1)

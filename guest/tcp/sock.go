@@ -29,6 +29,7 @@ type Sock struct {
 	pool        *skb.Pool
 	cc          cc.Controller
 	rateCC      cc.RateController     // cc, if it sets the rate itself
+	rttCC       cc.RTTController      // cc, if it looks at round trips
 	ackCC       cc.DeliveryController // cc, if it looks at every ACK
 	flow        int32
 	tickNs      int64      // length of a tick if it is whole nanoseconds, else 0
@@ -42,30 +43,32 @@ type Sock struct {
 	canGSO      bool
 	rttStamp    bool // packets carry fine stamps although round trips are in ticks
 	sackOK      bool
+	probes      bool // the kernel sends tail loss probes
 	ecnOK       bool
 
 	// write queue
-	wq         segList // unsent
-	rtx        segList // sent and not acknowledged
-	freeSegs   *seg
-	mss        uint32
-	goalSegs   uint16 // segments of the size goal, cached
-	writeSeq   uint32
-	pushedSeq  uint32
-	nonagle    uint8
-	owned      bool // a process uses the socket
-	quiet      bool // and is about to end that, with softirqs off
-	nospace    bool // a writer waits for send buffer space
-	finSent    bool
-	callCopied bool   // this sendmsg appended something
-	callSegs   uint32 // and so many entries since the last backlog flush
-	arenaPage  uint32
-	arenaOff   uint32
-	linearSlot uint32
-	sndbuf     uint32
-	wmemQueued uint32
-	wmemAlloc  uint32
-	tsqFlags   uint8
+	wq          segList // unsent
+	rtx         segList // sent and not acknowledged
+	freeSegs    *seg
+	mss         uint32
+	goalSegs    uint16 // segments of the size goal, cached
+	writeSeq    uint32
+	pushedSeq   uint32
+	nonagle     uint8
+	owned       bool // a process uses the socket
+	quiet       bool // and is about to end that, with softirqs off
+	nospace     bool // a writer waits for send buffer space
+	finSent     bool
+	callCopied  bool   // this sendmsg appended something
+	callSegs    uint32 // and so many entries since the last backlog flush
+	arenaPage   uint32
+	arenaOff    uint32
+	linearSlot  uint32
+	sndbuf      uint32
+	expandedFor uint32 // the window that sndbuf was last made for
+	wmemQueued  uint32
+	wmemAlloc   uint32
+	tsqFlags    uint8
 
 	// window
 	sndUna, sndNxt uint32
@@ -84,7 +87,7 @@ type Sock struct {
 	maxPacketsOut  uint32
 	isCwndLimited  bool
 	tsoDeferred    uint32
-	lsndtime       uint32
+	lastSend       vtime.Time // of data (lsndtime)
 
 	// time
 	clock       vtime.Time // the last reading (tcp_clock_cache)
@@ -166,6 +169,7 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 		return nil, err
 	}
 	s.rateCC, _ = s.cc.(cc.RateController)
+	s.rttCC, _ = s.cc.(cc.RTTController)
 	s.ackCC, _ = s.cc.(cc.DeliveryController)
 	s.reordering, s.rack.steps = uint32(cfg.Sysctl.Reordering), 1
 	if 1_000_000_000%int64(cfg.HZ) == 0 {
@@ -174,6 +178,7 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 			s.tickUs = s.tickNs / 1000
 		}
 	}
+	s.probes = cfg.Switches.TLP && (cfg.Sysctl.EarlyRetrans == 3 || cfg.Sysctl.EarlyRetrans == 4)
 	s.rttStamp = !cfg.Switches.RTTUs && cfg.CC == "cubic" && cfg.HZ < 1000
 	s.pacingShift = 10
 	s.pacingAt = vtime.Never
@@ -208,12 +213,12 @@ func (s *Sock) Established(hs Handshake) {
 	now := s.jiffies()
 	s.minRTT.Reset(now, 1<<32-1)
 	s.dlv.total, s.dlv.at = 1, max(micro(s.clock), 1) // the SYN was delivered
-	s.lsndtime, s.cwndStamp = now, now
+	s.lastSend, s.cwndStamp = s.env.Local(), now
 	if s.cfg.Sndbuf == 0 {
 		s.expandSndbuf()
 	}
 	if hs.RTTUs > 0 {
-		s.rttSample(hs.RTTUs, hs.RTTUs, false)
+		s.rttSample(now, hs.RTTUs, hs.RTTUs, false)
 	}
 	s.cc.Init(&s.win, s.sample())
 	if s.rateCC == nil {

@@ -27,8 +27,8 @@ func (s *Sock) setTimer(kind pendingKind, ticks int64) {
 // setXmitTimer is the same for a timer that begins when the last packet
 // departs (tcp_reset_xmit_timer, v4.20).
 func (s *Sock) setXmitTimer(kind pendingKind, ticks int64) {
-	if s.cfg.Switches.Pace == PaceEDT && s.wstamp > s.clock {
-		ticks += s.wholeTicks(s.wstamp - s.clock)
+	if late := s.wstamp - s.clock; late > 0 && int64(late) >= s.tickNs && s.cfg.Switches.Pace == PaceEDT {
+		ticks += s.wholeTicks(late)
 	}
 	s.setTimer(kind, ticks)
 }
@@ -163,9 +163,7 @@ func (s *Sock) timeout() {
 // whether it did (tcp_schedule_loss_probe). advancing says that the timeout
 // would start anew now.
 func (s *Sock) scheduleTLP(advancing bool) bool {
-	er := s.cfg.Sysctl.EarlyRetrans
-	if !s.cfg.Switches.TLP || (er != 3 && er != 4) || s.packetsOut == 0 || !s.sackOK ||
-		(s.ca != cc.Open && s.ca != cc.CWR) {
+	if s.packetsOut == 0 || !s.mayProbe() {
 		return false
 	}
 	ticks := s.probeAfter()
@@ -177,6 +175,9 @@ func (s *Sock) scheduleTLP(advancing bool) bool {
 	s.setXmitTimer(pendingTLP, ticks)
 	return true
 }
+
+// mayProbe reports whether the state allows tail loss probes.
+func (s *Sock) mayProbe() bool { return s.probes && s.sackOK && (s.ca == cc.Open || s.ca == cc.CWR) }
 
 // probeAfter is how long the peer may take to acknowledge before a probe goes
 // out, in ticks: two round trips, and if it may delay the acknowledgement of a
@@ -319,6 +320,6 @@ func (s *Sock) probeData(g *seg) {
 	g.initSegs(s.mss)
 	g.flags |= skb.PSH
 	if s.transmit(g, RuleProbe, false) {
-		s.sentNew(g, s.mss)
+		s.sentNew(g, s.mss, false)
 	}
 }

@@ -22,7 +22,7 @@ func (s *Sock) transmit(g *seg, rule Rule, retrans bool) bool {
 	p := s.clone(g, rule, retrans)
 	s.ecnSend(g, p)
 	if g.len > 0 {
-		s.eventDataSent(g.pcount)
+		s.eventDataSent(p)
 		s.cnt.Packets++
 		s.cnt.Segs += uint64(g.pcount)
 		s.cnt.Bytes += uint64(g.len)
@@ -78,24 +78,27 @@ func (s *Sock) newPacket() *skb.SKB {
 
 // eventDataSent is told every packet with data, just before it leaves
 // (tcp_event_data_sent).
-func (s *Sock) eventDataSent(segs uint32) {
-	now := s.jiffies()
+func (s *Sock) eventDataSent(p *skb.SKB) {
 	if s.inFlight() == 0 {
 		smp := s.sample()
+		smp.LastSend = s.lastSendTick()
 		s.cc.OnEvent(&s.win, smp, cc.TxStart)
 	}
 	if !s.cfg.Switches.IdleEntail {
 		s.checkIdle(s.packetsOut == 0)
 	}
-	s.lsndtime = now
-	s.dataSegsOut += segs
+	s.lastSend = p.Born
+	s.dataSegsOut += uint32(p.Segs)
 }
+
+// lastSendTick is the tick of the last packet with data.
+func (s *Sock) lastSendTick() uint32 { return uint32(s.wholeTicks(s.lastSend)) }
 
 // refreshClock reads the clock at the start of a pass (tcp_mstamp_refresh).
 // Kernels before v4.13 read it per packet instead.
 func (s *Sock) refreshClock() {
-	if s.cfg.Switches.ClockCache {
-		s.clock = s.readClock()
+	if s.cfg.Switches.ClockCache && !s.quiet {
+		s.clock = s.env.Now()
 	} else {
 		s.clock = s.env.Local()
 	}
@@ -152,6 +155,9 @@ func (s *Sock) wholeTicks(d vtime.Time) int64 {
 
 // tickTime is when the tick counter reaches n.
 func (s *Sock) tickTime(n int64) vtime.Time {
+	if s.tickNs != 0 {
+		return vtime.Time(n * s.tickNs)
+	}
 	hz := int64(s.cfg.HZ)
 	return vtime.Time((n*1_000_000_000 + hz - 1) / hz)
 }

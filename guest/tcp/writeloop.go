@@ -5,7 +5,7 @@ import "github.com/vnetbench/vnetbench/guest/skb"
 // pass is one run of the write loop.
 type pass struct {
 	mss         uint32
-	maxSegs     uint32 // most segments of a packet
+	maxSegs     uint32 // most segments of a packet; 0: not asked yet
 	maxRule     Rule   // the rule behind maxSegs
 	nonagle     uint8
 	pushOne     uint8 // 0 all, 1 one packet, 2 one packet as a tail loss probe
@@ -23,9 +23,12 @@ type pass struct {
 func (s *Sock) writeLoop(mss uint32, nonagle, pushOne uint8) bool {
 	s.refreshClock()
 	p := pass{mss: mss, nonagle: nonagle, pushOne: pushOne}
-	p.maxSegs, p.maxRule = s.maxSegs(mss)
 	stop := StopEmpty
 	for g := s.wq.head; g != nil; g = s.wq.head {
+		if s.pacingBlocks() {
+			stop = StopPacing
+			break
+		}
 		var ok bool
 		if stop, ok = s.sendHead(g, &p); !ok {
 			break
@@ -62,9 +65,6 @@ func (s *Sock) afterLoop(p *pass) bool {
 // the loop, cuts it, and sends it. It reports false and why if it did not.
 func (s *Sock) sendHead(g *seg, p *pass) (Stop, bool) {
 	sw := &s.cfg.Switches
-	if s.pacingBlocks() {
-		return StopPacing, false
-	}
 	if !sw.PcountAlways {
 		g.initSegs(p.mss)
 	}
@@ -74,6 +74,9 @@ func (s *Sock) sendHead(g *seg, p *pass) (Stop, bool) {
 			return StopCwnd, false
 		}
 		quota = 1
+	}
+	if p.maxSegs == 0 {
+		p.maxSegs, p.maxRule = s.maxSegs(p.mss)
 	}
 	why := RuleCwnd
 	if p.maxSegs < quota {
@@ -98,7 +101,7 @@ func (s *Sock) sendHead(g *seg, p *pass) (Stop, bool) {
 	if !s.transmit(g, rule, false) {
 		return StopDrop, false
 	}
-	s.sentNew(g, p.mss)
+	s.sentNew(g, p.mss, p.pushOne != 2 && !s.owned && s.mayProbe())
 	p.sent += g.pcount
 	return 0, true
 }
@@ -186,15 +189,20 @@ func (s *Sock) cwndQuota(g *seg) uint32 {
 }
 
 // sentNew moves an entry that was sent for the first time to the retransmit
-// queue (tcp_event_new_data_sent).
-func (s *Sock) sentNew(g *seg, mss uint32) {
+// queue (tcp_event_new_data_sent). probe says that the timer of a tail loss probe
+// starts at the end of the pass, before anybody asks when a timer is due.
+func (s *Sock) sentNew(g *seg, mss uint32, probe bool) {
 	prior := s.packetsOut
 	s.sndNxt = g.end
 	s.wq.remove(g)
 	s.rtx.pushBack(g)
 	s.packetsOut += g.pcount
 	if prior == 0 || s.pending == pendingTLP {
-		s.rearmRTO()
+		if probe {
+			s.pending = pendingRTO
+		} else {
+			s.rearmRTO()
+		}
 	}
 	s.checkSpace()
 	s.minshallUpdate(g, mss)

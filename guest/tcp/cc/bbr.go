@@ -125,8 +125,6 @@ func (b *bbr) Init(w *Window, s *Sample) {
 	b.aggr.start = usec(s.Now)
 }
 
-func (*bbr) OnRTT(*Window, *Sample) {}
-
 func (*bbr) OnAck(*Window, *Sample) {}
 
 // Ssthresh keeps the threshold: BBR does not use it. It remembers the window

@@ -49,7 +49,7 @@ type Sample struct {
 	InFlight     uint32     // segments in the network, after this ACK
 	PriorFlight  uint32     // segments in the network, before this ACK
 	Losses       uint32     // segments newly marked lost
-	LastSend     uint32     // tick of the last transmission (lsndtime)
+	LastSend     uint32     // of a TxStart: tick of the last transmission before (lsndtime)
 	MSS          uint32     // payload bytes of a full segment
 	GSOMaxSize   uint32     // the socket's largest GSO payload, bytes
 	PacingRate   uint64     // current pacing rate, bytes/s; all ones: unlimited
@@ -120,9 +120,6 @@ type Controller interface {
 	Name() string
 	// Init starts the algorithm when the handshake is complete.
 	Init(w *Window, s *Sample)
-	// OnRTT is told every ACK that acknowledged new data, before OnAck, and
-	// whether or not the window may grow (pkts_acked).
-	OnRTT(w *Window, s *Sample)
 	// OnAck may raise the window (cong_avoid). It is called for ACKs that
 	// delivered data while no reduction is under way.
 	OnAck(w *Window, s *Sample)
@@ -136,6 +133,14 @@ type Controller interface {
 	OnState(w *Window, s *Sample, to State)
 	// OnEvent is told of the other events (cwnd_event).
 	OnEvent(w *Window, s *Sample, e Event)
+}
+
+// RTTController is a Controller that looks at round trips (pkts_acked).
+type RTTController interface {
+	Controller
+	// OnRTT is told every ACK that acknowledged new data, before OnAck, and
+	// whether or not the window may grow.
+	OnRTT(w *Window, s *Sample)
 }
 
 // DeliveryController is a Controller that looks at every ACK after it was

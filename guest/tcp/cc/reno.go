@@ -7,8 +7,6 @@ func (*reno) Name() string { return "reno" }
 
 func (*reno) Init(*Window, *Sample) {}
 
-func (*reno) OnRTT(*Window, *Sample) {}
-
 func (*reno) OnState(*Window, *Sample, State) {}
 
 func (*reno) OnEvent(*Window, *Sample, Event) {}
