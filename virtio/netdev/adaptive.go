@@ -69,6 +69,7 @@ type control struct {
 	packets   uint64
 	held      vtime.Time // the last packet of a flow that is
 	spins     bool       // the ring is looked at all the time for a while after work
+	share     sharing
 }
 
 // sendState is what control remembers of the direction from the guest.
@@ -212,6 +213,7 @@ func (c *control) scan(p *Pair, on bool) {
 func (c *control) beside(now vtime.Time, p *Pair, f *flow) {
 	c.other, c.otherFlow = now, f.index
 	c.scan(p, false)
+	c.share.leave(now)
 	c.spin(p, !c.orphan() && c.held != 0 && now.Sub(c.held) < idleTime)
 }
 
@@ -242,7 +244,11 @@ func (c *control) measure(now vtime.Time, p *Pair, f *flow, n int64) {
 	s.at = now
 	s.since += n
 	s.bytes += n
-	if d := now.Sub(s.from); d >= rateWindow {
+	window := rateWindow
+	if c.share.shared {
+		window = shareWindow // it waits for the others' turns
+	}
+	if d := now.Sub(s.from); d >= window {
 		s.rate = s.bytes * int64(time.Second) / int64(d)
 		s.from, s.bytes = now, 0
 	}
@@ -278,7 +284,10 @@ func (c *control) decide(now vtime.Time, p *Pair, f *flow) {
 	c.held = now
 	if c.alone(now) {
 		c.spin(p, false)
-		c.scan(p, c.scans || c.orphan() && c.worthLooks(now, p, s))
+		c.scan(p, c.scans || c.orphan() && !c.share.shared && c.worthLooks(now, p, s))
+	}
+	if c.orphan() && c.alone(now) {
+		c.share.consider(now, &p.TX.stats, c.scans)
 	}
 }
 
@@ -316,7 +325,9 @@ func (c *control) acked(now vtime.Time, p *Pair, f *flow, a *newACK, before fram
 // set or is later.
 func (c *control) arm(now vtime.Time, p *Pair, f *flow) {
 	t := maxHold
-	if c.orphan() {
+	if c.share.shared {
+		t = thinShared
+	} else if c.orphan() {
 		t = thinOrphan
 	} else if r := f.send.rate; r > 0 {
 		t = min(max(time.Duration(batchBytes*int64(time.Second)/r), minHold), maxHold)

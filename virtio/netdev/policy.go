@@ -49,9 +49,9 @@ type Policy struct {
 	DelayTime    time.Duration
 	DelayPackets int
 
-	// SharePairs (share-worker) is the number of pairs that one worker serves;
-	// 0 leaves it to the composer, which gives each pair its own. The device
-	// itself does nothing about it.
+	// SharePairs (share-worker) is the number of pairs that one worker serves, or
+	// with Adaptive may serve; 0 is one pair, or DefaultSharePairs with Adaptive.
+	// It is for the composer to do, who owns the workers: see Pair.Shares.
 	SharePairs int
 
 	// Merge (merge) joins consecutive segments of a flow that are found in the
@@ -68,8 +68,11 @@ type Policy struct {
 // enough that whoever sleeps so long may as well spin.
 const DefaultPollEvery = time.Microsecond
 
-// MaxSharePairs bounds SharePairs.
-const MaxSharePairs = 128
+// Bounds of SharePairs.
+const (
+	MaxSharePairs     = 128
+	DefaultSharePairs = 2 // that the adaptive policy may have share a worker
+)
 
 // Holding reports whether the policy delays every used entry of TX.
 func (p Policy) Holding() bool { return p.HoldTime > 0 }

@@ -25,19 +25,10 @@ type thread struct {
 	next  vtime.Time
 }
 
-func newThread(loop *sim.Loop, m *Model, k *Worker) *thread {
-	t := &thread{loop: loop, model: m, workers: []*Worker{k}}
+func newThread(loop *sim.Loop, m *Model) *thread {
+	t := &thread{loop: loop, model: m}
 	t.timer = loop.NewTimer(t, 0)
 	return t
-}
-
-// Share gives the worker's pair to the thread of another, which serves both by
-// turns, and asks for kicks only when no ring of it has anything. Neither has
-// begun to work.
-func (k *Worker) Share(other *Worker) {
-	k.thread = other.thread
-	k.place = len(other.thread.workers)
-	other.thread.workers = append(other.thread.workers, k)
 }
 
 // wake wakes the thread; the worker and the direction that did it go first, because
@@ -103,6 +94,13 @@ func (t *thread) spun(now vtime.Time) bool {
 func (t *thread) serve(now vtime.Time) bool {
 	k := t.workers[t.at]
 	k.end(now)
+	if k.mates != nil && k.wanted() != t {
+		k.move(now)
+		if len(t.workers) == 0 {
+			return false
+		}
+		k = t.workers[t.at]
+	}
 	if len(t.workers) > 1 {
 		return t.serveShared(now)
 	}

@@ -59,7 +59,9 @@ type Worker struct {
 	owner Owner
 	pair  *netdev.Pair
 	*thread
-	place   int // in the thread
+	home    *thread   // its own
+	mates   []*Worker // with which the device's policy may have it share a thread; nil if it may not
+	place   int       // in the thread
 	turns   int // packets served since the others had their turn
 	serving service
 	turn    netdev.Dir
@@ -93,21 +95,38 @@ func (o *Outgoing) Payload() int { return o.Len - o.Info.Payload }
 // own, unless the device's policy has pairs share one.
 func NewWorkers(loop *sim.Loop, owner Owner, m *Model, d *netdev.Device) []*Worker {
 	var out []*Worker
-	share := max(d.Config().Policy.SharePairs, 1)
 	for i := range d.Pairs() {
-		k := NewWorker(loop, owner, m, d.Pair(i))
-		if i%share != 0 {
-			k.Share(out[i-i%share])
-		}
-		out = append(out, k)
+		out = append(out, NewWorker(loop, owner, m, d.Pair(i)))
 	}
+	group(out, d.Config().Policy)
 	return out
+}
+
+// group has the workers of pairs share threads as the policy says, in groups of
+// consecutive pairs: from the beginning, or when the pairs wish it.
+func group(workers []*Worker, p netdev.Policy) {
+	n := p.SharePairs
+	if n == 0 && p.Adaptive {
+		n = netdev.DefaultSharePairs
+	}
+	for i, k := range workers {
+		first := i - i%max(n, 1)
+		mates := workers[first:min(first+n, len(workers))]
+		switch {
+		case len(mates) < 2:
+		case p.Adaptive:
+			k.mates = mates
+		case i != first:
+			k.join(workers[first].thread)
+		}
+	}
 }
 
 // NewWorker returns the worker of a pair, asleep, and makes it the pair's port.
 func NewWorker(loop *sim.Loop, owner Owner, m *Model, p *netdev.Pair) *Worker {
 	k := &Worker{owner: owner, pair: p}
-	k.thread = newThread(loop, m, k)
+	k.home = newThread(loop, m)
+	k.join(k.home)
 	p.SetPort(k)
 	return k
 }
