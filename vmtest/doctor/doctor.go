@@ -57,6 +57,10 @@ const mendAll = "vnetbench doctor --install"
 func Run(ctx context.Context) []Check {
 	emulator, qemuErr := qemuguest.FindEmulator(ctx)
 	checks := []Check{found("qemu", qemuErr, mendAll, emulator.Path+" "+emulator.Version)}
+	newer, err := qemuguest.NewerEmulator(ctx)
+	another := found("qemu, newer", err, mendAll, newer.Path+" "+newer.Version)
+	another.Optional = true
+	checks = append(checks, another)
 	var any *qemuguest.Kernel
 	for _, name := range qemuguest.Named {
 		k, err := qemuguest.CheckKernel(name)

@@ -44,15 +44,18 @@ type system interface {
 	run(ctx context.Context, w io.Writer, dir, name string, args ...string) error
 	has(name string) bool    // whether a command exists
 	emulator() bool          // whether QEMU is there
+	newer() bool             // whether a QEMU is there that is newer than Debian 12's
 	kernel(name string) bool // whether a named kernel is there
 	root() bool
-	kernels() (dir string, err error) // where unpacked kernels go
+	emulators() (dir string, err error) // where an unpacked QEMU goes
+	kernels() (dir string, err error)   // where unpacked kernels go
 }
 
 // Install gets what Run finds missing and what can be had from the machine's
 // own Debian package sources: QEMU and, for root, DPDK's testpmd are installed; kernels are
 // unpacked into the user's cache directory, so that the machine itself never
-// boots one of them. What is there already is left alone. Progress goes to w.
+// boots one of them. So is the newer QEMU of Debian's backports, where there is
+// one. What is there already is left alone. Progress goes to w.
 func Install(ctx context.Context, w io.Writer) error { return install(ctx, w, machine{}) }
 
 func install(ctx context.Context, w io.Writer, s system) error {
@@ -63,7 +66,7 @@ func install(ctx context.Context, w io.Writer, s system) error {
 		}
 	}
 	wantsTestpmd := !s.has(testpmd.Program) && s.root()
-	if s.emulator() && len(missing) == 0 && !wantsTestpmd {
+	if s.emulator() && s.newer() && len(missing) == 0 && !wantsTestpmd {
 		fmt.Fprintln(w, "nothing is missing")
 		return nil
 	}
@@ -84,6 +87,11 @@ func install(ctx context.Context, w io.Writer, s system) error {
 	}
 	for _, name := range missing {
 		errs = append(errs, fetchKernel(ctx, w, s, name))
+	}
+	if !s.newer() {
+		if err := fetchNewer(ctx, w, s); err != nil {
+			fmt.Fprintf(w, "a newer QEMU, which only tests of several need, cannot be had: %v\n", err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -194,6 +202,13 @@ func (machine) emulator() bool {
 	_, err := qemuguest.FindEmulator(context.Background())
 	return err == nil
 }
+
+func (machine) newer() bool {
+	_, err := qemuguest.NewerEmulator(context.Background())
+	return err == nil
+}
+
+func (machine) emulators() (string, error) { return qemuguest.EmulatorDir() }
 
 func (machine) kernel(name string) bool {
 	_, err := qemuguest.CheckKernel(name)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,8 @@ type fake struct {
 	user    bool // not root
 	noAPT   bool
 	qemu    bool
+	newQEMU bool
+	sources string // lines of apt-get indextargets
 	noPMD   bool
 	have    map[string]bool // kernels
 	depends map[string]string
@@ -36,6 +39,15 @@ func (f *fake) run(_ context.Context, w io.Writer, dir, name string, args ...str
 			return errors.New("exit status 100")
 		}
 		fmt.Fprintf(w, "%s\n  Depends: %s\n", last, dep)
+	case name == "apt-get" && args[0] == "indextargets":
+		fmt.Fprint(w, f.sources)
+	case name == "apt-get" && strings.HasSuffix(last, "-backports"):
+		for _, p := range args[slices.Index(args, "download")+1:] {
+			p, _, _ = strings.Cut(p, "/")
+			if err := os.WriteFile(filepath.Join(dir, p+"_1%3a10.0.2+ds-2_amd64.deb"), nil, 0o644); err != nil {
+				return err
+			}
+		}
 	case name == "apt-get" && last == emulatorPackage:
 		f.qemu = true
 	case name == "apt-get" && args[len(args)-2] == "download":
@@ -51,10 +63,14 @@ func (f *fake) emulator() bool           { return f.qemu }
 func (f *fake) kernel(name string) bool  { return f.have[name] }
 func (f *fake) root() bool               { return !f.user }
 func (f *fake) kernels() (string, error) { return f.dir, nil }
+func (f *fake) newer() bool              { return f.newQEMU }
+func (f *fake) emulators() (string, error) {
+	return filepath.Join(f.dir, "qemu"), nil
+}
 
 // bookworm is what Debian 12 answers.
 func bookworm(t *testing.T) *fake {
-	return &fake{dir: t.TempDir(), have: map[string]bool{}, depends: map[string]string{
+	return &fake{dir: t.TempDir(), newQEMU: true, have: map[string]bool{}, depends: map[string]string{
 		"linux-image-cloud-amd64":      "linux-image-6.1.0-57-cloud-amd64",
 		"linux-image-6.12-cloud-amd64": "linux-image-6.12.117+deb12-cloud-amd64",
 	}}
@@ -106,6 +122,40 @@ func TestInstallNothing(t *testing.T) {
 	}
 	if out.String() != "nothing is missing\n" {
 		t.Errorf("said %q", out.String())
+	}
+}
+
+// TestInstallNewer unpacks the backports' QEMU, with lists of its own; where there is
+// none it says so and that is all.
+func TestInstallNewer(t *testing.T) {
+	f := bookworm(t)
+	f.qemu, f.newQEMU, f.have = true, false, map[string]bool{"6.1": true, "6.12": true}
+	f.sources = "http://mirror.invalid/security/ bookworm-security\nhttp://mirror.invalid/debian/ bookworm\n"
+	if err := install(context.Background(), io.Discard, f); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(f.dir, "qemu", "10.0.2+ds-2", "boot")); err != nil {
+		t.Error(err)
+	}
+	if rest, _ := filepath.Glob(filepath.Join(f.dir, "qemu", ".fetch*")); len(rest) > 0 {
+		t.Errorf("left over: %v", rest)
+	}
+	private := 0
+	for _, line := range f.log {
+		if strings.Contains(line, " update") || strings.Contains(line, " download ") {
+			if strings.Contains(line, "Dir::State::lists=lists") {
+				private++
+			}
+		}
+	}
+	if private != 2 {
+		t.Errorf("%d commands with lists of their own, want 2: %q", private, f.log)
+	}
+
+	f.sources = "http://mirror.invalid/debian/ trixie\n"
+	var out bytes.Buffer
+	if err := install(context.Background(), &out, f); err != nil || !strings.Contains(out.String(), "cannot be had") {
+		t.Errorf("%v, said %q", err, out.String())
 	}
 }
 

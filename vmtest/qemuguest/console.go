@@ -18,6 +18,7 @@ type console struct {
 	to    io.Writer // nil: nobody
 	lines []string
 	part  []byte // of a line without an end
+	int3  bool   // the kernel has died of a breakpoint
 }
 
 // Write implements io.Writer. What the reader behind it says is ignored: a
@@ -46,6 +47,7 @@ func (c *console) keep(line string) {
 	if c.to != nil {
 		_, _ = io.WriteString(c.to, "guest: "+line+"\n")
 	}
+	c.int3 = c.int3 || strings.Contains(line, "int3: 0000 [#")
 	c.lines = append(c.lines, line)
 	if len(c.lines) > consoleLines {
 		c.lines = c.lines[1:]
@@ -68,6 +70,21 @@ func clean(b []byte) string {
 
 // Close implements io.Closer for those who want one.
 func (c *console) Close() error { return nil }
+
+// breakpoint reports whether the kernel said that it died of a breakpoint (exc_int3
+// in arch/x86/kernel/traps.c, v6.1 and v6.12).
+func (c *console) breakpoint() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.int3
+}
+
+// forget begins anew, for another boot.
+func (c *console) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines, c.part, c.int3 = nil, nil, false
+}
 
 // last returns the last n lines, joined for an error message.
 func (c *console) last(n int) string {

@@ -58,32 +58,49 @@ func EmulatorAt(ctx context.Context, path string) (Emulator, error) {
 	return e, nil
 }
 
-// UnpackedEmulators are the QEMUs that were unpacked below CacheDir, beside the one
-// that is installed, the newest first. A test of a front-end runs them all; a
-// guest only uses one if it is asked to.
-func UnpackedEmulators(ctx context.Context) (all []Emulator) {
-	dir, err := CacheDir()
-	if err != nil {
-		return nil
+// Emulators are the QEMUs of this machine: FindEmulator's, if there is one, and those
+// that were unpacked below EmulatorDir. A test of front-ends runs them all; a
+// guest only uses another than the first if it is asked to.
+func Emulators(ctx context.Context) (all []Emulator) {
+	if e, err := FindEmulator(ctx); err == nil {
+		all = append(all, e)
 	}
-	paths, _ := filepath.Glob(filepath.Join(dir, emulatorDir, "*", "usr", "bin", emulatorName))
-	slices.SortFunc(paths, func(a, b string) int {
-		if versionLess(b, a) {
-			return -1
-		}
-		return 1
-	})
+	dir, err := EmulatorDir()
+	if err != nil {
+		return all
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, "*", "usr", "bin", emulatorName))
 	for _, p := range paths {
-		if e, err := EmulatorAt(ctx, p); err == nil {
+		if e, err := EmulatorAt(ctx, p); err == nil && !slices.Contains(all, e) {
 			all = append(all, e)
 		}
 	}
 	return all
 }
 
-// emulatorDir is where QEMUs are unpacked, below CacheDir, each in a directory of
-// its own.
-const emulatorDir = "qemu"
+// EmulatorDir is where QEMUs are unpacked, each in a directory of its own.
+func EmulatorDir() (string, error) {
+	dir, err := CacheDir()
+	return filepath.Join(dir, "qemu"), err
+}
+
+// NewerEmulator is the first of Emulators without the faults of the QEMU of Debian 12
+// that matter here.
+func NewerEmulator(ctx context.Context) (Emulator, error) {
+	for _, e := range Emulators(ctx) {
+		if e.patchesSafely() {
+			return e, nil
+		}
+	}
+	return Emulator{}, fmt.Errorf("%w that is 8.1 or newer", ErrEmulator)
+}
+
+// patchesSafely reports whether the emulated processors of one machine see code that
+// one of them changes as real ones do. Before 8.1 one of them could translate the
+// old code while another wrote the new, and then run it for good: a kernel dies of
+// a breakpoint that it has taken away again. That is rare, and more frequent on a
+// loaded host.
+func (e Emulator) patchesSafely() bool { return !e.before(8, 1) }
 
 // before reports whether the QEMU is older than a release.
 func (e Emulator) before(major, minor int) bool {

@@ -35,9 +35,8 @@ const booted = "Unable to mount root fs"
 // virtual may have one that fails at the first guest, or hangs.
 func ProbeKVM(ctx context.Context, e Emulator, k Kernel) KVM {
 	v := probeKVM(ctx, e, k)
-	if path, r := kvmRecordOf(e); path != "" && ctx.Err() == nil {
-		r.KVM = v
-		remember(path, r)
+	if ctx.Err() == nil {
+		remember(e, v)
 	}
 	return v
 }
@@ -92,27 +91,34 @@ func contains(r io.Reader, text string) bool {
 	return false
 }
 
-// kvmRecord is the verdict as it is kept between runs: it holds until the next
-// boot, or another QEMU.
+// kvmRecord is the verdicts as they are kept between runs: they hold until the next
+// boot of this machine.
 type kvmRecord struct {
-	Boot, Emulator string
-	KVM            KVM
+	Boot     string
+	Verdicts map[string]KVM // by path and version of the QEMU
 }
 
-// kvmRecordOf is where the verdict for this boot of the machine and this QEMU is
-// kept, and the record without the verdict. The path is empty if there is no
-// place for it.
-func kvmRecordOf(e Emulator) (path string, r kvmRecord) {
+// maxVerdicts bounds what is kept: who has more QEMUs has them tried again.
+const maxVerdicts = 16
+
+// readKVM reads the verdicts of this boot. The path is empty if there is no place
+// for them.
+func readKVM() (path string, r kvmRecord) {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	none := kvmRecord{Boot: strings.TrimSpace(string(boot)), Verdicts: make(map[string]KVM)}
 	dir, err := CacheDir()
 	if err != nil {
-		return "", r
+		return "", none
 	}
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return filepath.Join(dir, "kvm.json"), kvmRecord{Boot: strings.TrimSpace(string(boot)), Emulator: e.Path + " " + e.Version}
+	path = filepath.Join(dir, "kvm.json")
+	b, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(b, &r) != nil || r.Boot != none.Boot || r.Verdicts == nil {
+		return path, none
+	}
+	return path, r
 }
 
-// RememberedKVM is ProbeKVM, once for each boot of this machine and version of
-// QEMU.
+// RememberedKVM is ProbeKVM, once for each boot of this machine and each QEMU.
 func RememberedKVM(ctx context.Context, e Emulator, k Kernel) KVM {
 	if v, ok := recalledKVM(e); ok {
 		return v
@@ -122,15 +128,23 @@ func RememberedKVM(ctx context.Context, e Emulator, k Kernel) KVM {
 
 // recalledKVM is the verdict that is kept, if one is.
 func recalledKVM(e Emulator) (KVM, bool) {
-	path, want := kvmRecordOf(e)
-	var have kvmRecord
-	b, err := os.ReadFile(path)
-	ok := err == nil && json.Unmarshal(b, &have) == nil && have.Boot == want.Boot && have.Emulator == want.Emulator
-	return have.KVM, ok
+	_, r := readKVM()
+	v, ok := r.Verdicts[e.key()]
+	return v, ok
 }
 
-// remember writes the verdict; that it cannot be kept is no error.
-func remember(path string, r kvmRecord) {
+func (e Emulator) key() string { return e.Path + " " + e.Version }
+
+// remember keeps a verdict; that it cannot be kept is no error.
+func remember(e Emulator, v KVM) {
+	path, r := readKVM()
+	if path == "" {
+		return
+	}
+	if len(r.Verdicts) >= maxVerdicts {
+		clear(r.Verdicts)
+	}
+	r.Verdicts[e.key()] = v
 	b, err := json.Marshal(r)
 	if err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
 		return

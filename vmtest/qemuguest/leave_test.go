@@ -126,11 +126,17 @@ func TestStop(t *testing.T) {
 const helperVariable = "VNETBENCH_TEST_HELPER"
 
 func TestMain(m *testing.M) {
+	if left := os.Getenv(dyingVariable); left != "" {
+		dyingEmulator(left)
+		return
+	}
 	if os.Getenv(helperVariable) != "" {
 		runUntilSignal()
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	qemuguest.Rows.Print(os.Stdout)
+	os.Exit(code)
 }
 
 // runUntilSignal is the process that TestCrash and TestInterrupt end. It prints

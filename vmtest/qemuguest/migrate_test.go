@@ -2,6 +2,7 @@ package qemuguest
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -46,14 +47,17 @@ func needMove(t *testing.T) {
 // port of the bridge, which is looked at.
 func TestMigration(t *testing.T) {
 	needMove(t)
-	for _, packed := range []string{"off", "on"} {
-		t.Run("packed="+packed, func(t *testing.T) { testMigration(t, packed) })
-	}
+	onEmulators(t, func(t *testing.T, e Emulator) {
+		for _, packed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("packed=%v", packed), func(t *testing.T) { testMigration(t, e, packed) })
+		}
+	})
 }
 
-func testMigration(t *testing.T, packed string) {
-	m := newMove(t)
-	m.config.nic.packed = packed == "on"
+func testMigration(t *testing.T, e Emulator, packed bool) {
+	Rows.Add(t, e, "6.1", packed, "migration to and fro under TCP")
+	m := newMove(t, e)
+	m.config.nic.packed = packed
 	m.boot()
 	m.connect()
 	m.flow(time.Second)
@@ -77,7 +81,12 @@ func testMigration(t *testing.T, packed string) {
 // back-end before its memory has come there.
 func TestPostcopyMigration(t *testing.T) {
 	needMove(t)
-	m := newMove(t, "--postcopy")
+	onEmulators(t, testPostcopy)
+}
+
+func testPostcopy(t *testing.T, e Emulator) {
+	Rows.Add(t, e, "6.1", false, "post-copy migration to and fro under TCP")
+	m := newMove(t, e, "--postcopy")
 	m.postcopy = true
 	m.boot()
 	m.connect()
@@ -102,7 +111,12 @@ func TestPostcopyMigration(t *testing.T) {
 // was not seen to take anything back.
 func TestBehindIOMMU(t *testing.T) {
 	needMove(t)
-	m := newMove(t, "--iommu", "--format", "json")
+	onEmulators(t, testIOMMU)
+}
+
+func testIOMMU(t *testing.T, e Emulator) {
+	Rows.Add(t, e, "6.1", false, "addresses translated by an IOMMU")
+	m := newMove(t, e, "--iommu", "--format", "json")
 	m.every = 50 * time.Millisecond
 	m.config.devices = []string{"-machine", "q35", "-device", "intel-iommu,intremap=off,device-iotlb=on"}
 	m.config.kernelArgs = []string{"intel_iommu=on", "iommu.strict=1"}
@@ -131,7 +145,12 @@ func TestBehindIOMMU(t *testing.T) {
 // is killed, and the next one's guest comes up at the same back-end.
 func TestBackendKilledUnderQEMU(t *testing.T) {
 	needMove(t)
-	m := newMove(t)
+	onEmulators(t, testBackendKilled)
+}
+
+func testBackendKilled(t *testing.T, e Emulator) {
+	Rows.Add(t, e, "6.1", false, "back-end killed under TCP, front-end killed")
+	m := newMove(t, e)
 	m.boot()
 	m.connect()
 	m.flow(300 * time.Millisecond)

@@ -52,9 +52,9 @@ type move struct {
 	heard  chan error
 }
 
-func newMove(t *testing.T, flags ...string) *move {
+func newMove(t *testing.T, e Emulator, flags ...string) *move {
 	t.Helper()
-	m := &move{t: t, flags: flags, every: pieceEvery, fed: make(chan int64, 1), heard: make(chan error, 1)}
+	m := &move{t: t, config: machineConfig{emulator: e}, flags: flags, every: pieceEvery, fed: make(chan int64, 1), heard: make(chan error, 1)}
 	var err error
 	m.dir, err = os.MkdirTemp("", "vnbmv")
 	m.ok(err)
@@ -96,14 +96,23 @@ func (m *move) build(name, pkg string) string {
 func (m *move) prepareMachine() {
 	ctx := m.t.Context()
 	g := New(Config{Program: m.build("echo", "./testdata/echo")})
-	em, err := g.findEmulator(ctx)
-	m.ok(err)
 	k, err := FindKernel(m.scenario.Kernel)
 	m.ok(err)
 	m.image, err = g.image(ctx, &m.scenario, k)
 	m.ok(err)
-	m.config = machineConfig{emulator: em, kernel: k, cpus: 1, memMB: 192, console: &console{},
+	m.config = machineConfig{emulator: m.config.emulator, kernel: k, cpus: 1, memMB: 192, console: &console{},
 		nic: nicConfig{pairs: 1, ring: 256, eventIdx: true, indirect: true, more: ",guest_announce=off"}}
+}
+
+// useKernel boots another kernel, and gives the guest's program arguments.
+func (m *move) useKernel(name string, args ...string) {
+	m.t.Helper()
+	m.scenario.Kernel = name
+	k, err := FindKernel(name)
+	m.ok(err)
+	m.config.kernel = k
+	m.image, err = New(Config{Program: filepath.Join(m.dir, "echo"), Args: args}).image(m.t.Context(), &m.scenario, k)
+	m.ok(err)
 }
 
 // openNamespace starts a thread in a new namespace, which ends with the test.

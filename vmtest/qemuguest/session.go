@@ -146,7 +146,7 @@ func (s *session) failure() error {
 }
 
 func (s *session) gone(ctx context.Context) error {
-	if err := cmp.Or(ctx.Err(), s.failure()); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	select {

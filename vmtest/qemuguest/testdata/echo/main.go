@@ -31,6 +31,7 @@ func echo() error {
 			return err
 		}
 		passed = r.passed
+		defer func() { fmt.Fprintln(os.Stderr, r) }()
 	}
 	// Slower than the other side sends, so that bytes are always waiting in buffers
 	// that the device has written: those that a migration may forget.
