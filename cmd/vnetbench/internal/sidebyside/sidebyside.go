@@ -143,10 +143,7 @@ func newTable(w io.Writer) table {
 
 // rows writes the runs of a label.
 func (t table) rows(label string, sides ...Side) {
-	for i, s := range sides {
-		if i > 0 {
-			label = strings.Repeat(" ", len(label))
-		}
+	for _, s := range sides {
 		fmt.Fprintf(t, "%s\t%s\t", label, s.Guest)
 		for _, c := range counters {
 			if c.device && s.Run.MeasuredAt == vmtest.MeasuredAtGuest {
