@@ -152,7 +152,7 @@ func (w *worker) poll(l *leg, now vtime.Time) {
 	case netdev.DirRX:
 		work, call, err = w.pair.RX.Poll(now, quantum)
 	case netdev.DirTX:
-		work, call, err = w.pair.TX.Poll(now, w.sends())
+		work, call, err = w.pair.TX.Poll(now, quantum)
 	case netdev.DirCtrl:
 		var done []netdev.Action
 		work, call, done, err = w.ctrl.Poll(now, quantum)

@@ -31,7 +31,7 @@ func (w *worker) loop() {
 		case w.quit: // the port failed
 		case next <= now:
 			w.spin.worked(now)
-			w.glance(now, w.busyTurns())
+			w.glance(now, busyTurns)
 		case w.spin.on(now):
 			w.glance(now, w.idleTurns())
 		case w.rearmAll(now):
@@ -142,15 +142,6 @@ func (w *worker) glance(now vtime.Time, every int) {
 	w.turns = 0
 	w.sleep(now, now)
 	w.collect()
-}
-
-// busyTurns is how often a worker looks at its descriptors while it has work: a
-// slow one after each frame.
-func (w *worker) busyTurns() int {
-	if w.slow() {
-		return 1
-	}
-	return busyTurns
 }
 
 // idleTurns is how often a worker looks at its descriptors while it polls and

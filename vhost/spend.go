@@ -22,19 +22,6 @@ func (c SendCost) of(n int) time.Duration {
 	return c.Base + time.Duration(int64(n+virtio.NetHdrLen)*int64(c.PerKB)/1000)
 }
 
-// slow says that the worker spends time for each frame. It then takes one at a time,
-// so that a used entry, its call and what waits for the guest come when that time
-// is over, and not when a ring is empty that may never be.
-func (w *worker) slow() bool { return w.cost != SendCost{} }
-
-// sends is the most that the worker takes off its transmit ring at once.
-func (w *worker) sends() netdev.Budget {
-	if w.slow() {
-		return netdev.Budget{Packets: 1}
-	}
-	return quantum
-}
-
 // longestSpin is up to where a worker spends the time in a loop. Longer times it
 // sleeps, to whatever is left of them: it does nothing else meanwhile, as one that
 // is busy on a CPU of its own, but leaves the CPU that it runs on to the guest,

@@ -49,15 +49,3 @@ func TestSendCostKeepsOffloads(t *testing.T) {
 type plain struct{ netdev.Port }
 
 func (plain) Offloads() virtio.Features { return virtio.FeatureCSum }
-
-// A slow worker takes one frame at a time, and looks at its descriptors in between;
-// others take many.
-func TestSlowWorkerTakesOne(t *testing.T) {
-	slow, fast := &worker{shared: &shared{cost: SendCost{PerKB: 1}}}, &worker{shared: &shared{}}
-	if got := slow.sends(); got != (netdev.Budget{Packets: 1}) || slow.busyTurns() != 1 {
-		t.Errorf("slow: %+v, looks every %d turns", got, slow.busyTurns())
-	}
-	if got := fast.sends(); got != quantum || fast.busyTurns() != busyTurns {
-		t.Errorf("fast: %+v, looks every %d turns", got, fast.busyTurns())
-	}
-}

@@ -17,7 +17,7 @@ const (
 func agreementBase(name string) Scenario {
 	s := Default()
 	s.Name, s.GuestCPU, s.VCPUs, s.Write = name, "tcg", 2, 1024
-	s.Think, s.WarmUp, s.Duration = agreementThink, 300*time.Millisecond, time.Second
+	s.Think, s.WarmUp, s.Duration = agreementThink, realWarmUp, realDuration
 	s.PerFlow = []FlowConfig{{CPU: 0, Queue: -1}, {CPU: 1, Queue: -1}}
 	base, wake, rx := agreementHost, 30*time.Microsecond, 10*time.Microsecond
 	perKB := time.Duration(0)
@@ -31,15 +31,11 @@ func agreementBase(name string) Scenario {
 // wake-up of a thread, the way to the guest, and pauses that differ.
 func unpretend(s *Scenario) { s.Host.Wake, s.Host.Rx, s.Work = nil, nil, 0 }
 
-// inRealTime says that a plan's times are meant for real time already.
-func inRealTime() map[string]bool { return map[string]bool{"duration": true, "warmup": true} }
-
 // agreement is the regression, for both kinds of guests.
 func agreement() Plan {
 	return Plan{Name: "agreement", Doc: "the regression under conditions that the simulated guest and QEMU's emulated processor can share",
 		Base: agreementBase("agreement"), Variants: realVariants("6.1", "6.12"), ForReal: unpretend,
-		Axes:  []Axis{{"queue_pairs", []string{"1", "2"}}, {"write", []string{"64", "256", "1k", "16k"}}},
-		fixed: inRealTime()}
+		Axes: []Axis{{"queue_pairs", []string{"1", "2"}}, {"write", []string{"64", "256", "1k", "16k"}}}}
 }
 
 // agreementEffects is what remedies and policies do, for both kinds of guests. The
@@ -47,7 +43,7 @@ func agreement() Plan {
 func agreementEffects() Plan {
 	s := agreementBase("agreement-effects")
 	s.QueuePairs = 2
-	p := Plan{Name: s.Name, Doc: "remedies and policies under the conditions of agreement", Base: s, ForReal: unpretend, fixed: inRealTime()}
+	p := Plan{Name: s.Name, Doc: "remedies and policies under the conditions of agreement", Base: s, ForReal: unpretend}
 	cases := []struct {
 		name     string
 		set      []Setting
