@@ -61,11 +61,11 @@ type SKB struct {
 	Born     vtime.Time // when TCP handed it down, for traces
 
 	HdrLen int32           // bytes of Hdr in use
-	Hdr    [MaxHeader]byte // Ethernet, IP and TCP headers, ready for the wire
 	NFrags int32           // entries of Frags in use
+	Next   *SKB            // link of whoever holds it: qdisc lists, the driver's backlog
+	pool   *Pool           // where it came from; nil: nowhere
+	Hdr    [MaxHeader]byte // Ethernet, IP and TCP headers, ready for the wire
 	Frags  [MaxFrags]Frag  // payload
-	pool   *Pool
-	Next   *SKB // link of whoever holds it: qdisc lists, the driver's backlog
 }
 
 // Orphan takes the charge off the owner while the packet lives on, as

@@ -158,7 +158,7 @@ func (s *Sock) receive(a *Ack) {
 
 // ack processes the acknowledgement proper (tcp_ack).
 func (s *Sock) ack(a *Ack) {
-	st := &s.st
+	st := &s.work.st
 	*st = ackState{}
 	st.priorUna, st.priorFlight, st.priorSacked = s.sndUna, s.inFlight(), s.sackedOut
 	st.priorFack, st.priorReneg = s.fack(), s.sackReneg
@@ -292,7 +292,7 @@ func (s *Sock) sample() *cc.Sample { return s.sampleAt(s.jiffies()) }
 
 // sampleAt is sample in a known tick.
 func (s *Sock) sampleAt(tick uint32) *cc.Sample {
-	p := &s.smp
+	p := &s.work.smp
 	p.Now, p.Jiffies = s.clock, tick
 	p.Acked, p.RTT, p.Losses = 0, -1, 0
 	p.SRTT, p.RTTMin = s.srttUs(), s.minRTT.Value()

@@ -35,35 +35,48 @@ const Unlimited = ^uint64(0)
 // Config is everything that a socket must know before its connection is
 // established. Kernel.Config gives one with the defaults of a release; a zero
 // field that has a default gets it in NewSock.
+//
+// What a socket looks at for every packet comes first, up to the first sysctls.
 type Config struct {
 	Switches Switches // what the kernel release does
-	Sysctl   Sysctl   // its knobs
 
-	CC      string // congestion control by name (cc.Names); default cubic
-	IPv6    bool   // headers and GSO limits of IPv6
+	Pacing   Pacing // who enforces the pacing rate; TCP's timer if nobody does and congestion control needs it
+	NoDelay  bool   // TCP_NODELAY
+	IPv6     bool   // headers and GSO limits of IPv6
+	CanGSO   bool   // the device takes GSO packets; ignored where the kernel segments in software (v4.17)
+	BBRPhase uint8  // BBR: phase of its gain cycle that it starts in, see cc.BBROptions.Phase; 0: drawn
+
 	MSS     uint32 // payload bytes of a full segment, options taken off (mss_cache); default 1448, 1428 with IPv6
 	PeerMSS uint32 // MSS option of the peer (mss_clamp), bytes; 0 means MSS and 12 bytes of timestamps
 	HZ      uint32 // clock ticks per second, 1 to 10000; default 250
 	MaxHdr  uint32 // MAX_TCP_HEADER: 304 or 320 in a distribution's kernel, 192 in a UML build; default 320
 
-	CanGSO     bool   // the device takes GSO packets; ignored where the kernel segments in software (v4.17)
 	GSOMaxSize uint32 // the device's gso_max_size, bytes; default 65536
 	GSOMaxSegs uint32 // the device's gso_max_segs; default 65535
 
 	TruesizeOverhead uint32 // bytes an skb is charged for beside its payload; default from MaxHdr and the release
 	Sndbuf           uint32 // SO_SNDBUF as the kernel keeps it (twice what the application asked), bytes; 0: autotuned
-	NoDelay          bool   // TCP_NODELAY
-	MaxPacingRate    uint64 // SO_MAX_PACING_RATE, bytes/s; 0: not set
-	Pacing           Pacing // who enforces the pacing rate; TCP's timer if nobody does and congestion control needs it
-
-	Seed     uint64 // of the random draws of this socket, together with its flow index
-	BBRPhase uint8  // BBR: phase of its gain cycle that it starts in, see cc.BBROptions.Phase; 0: drawn
 
 	ISS    uint32 // sequence number of the first payload byte; default 1
 	RcvNxt uint32 // acknowledgement number that every packet carries; default 1
 
-	ArenaBase  uint64 // address of the payload arena of the writer, for skb.Frag; a multiple of ArenaPage
-	ArenaPages uint32 // its size in pages of 32 KiB, at least 2; default 64. The last page holds linear payload
+	ArenaPages uint32 // pages of 32 KiB of the payload arena of the writer, at least 2; default 64. The last page holds linear payload
+	ArenaBase  uint64 // its address, for skb.Frag; a multiple of ArenaPage
+
+	MaxPacingRate uint64 // SO_MAX_PACING_RATE, bytes/s; 0: not set
+	Seed          uint64 // of the random draws of this socket, together with its flow index
+
+	Sysctl  Sysctl   // the kernel's knobs
+	CC      string   // congestion control by name (cc.Names); default cubic
+	Scratch *Scratch // working memory that sockets of one composer may share; nil: the socket has its own
+}
+
+// Scratch is working memory of a socket that is not in use between two calls, nor
+// while an Env method runs. Sockets that are not used concurrently may share one,
+// which then stays in the processor's cache. The zero value is ready.
+type Scratch struct {
+	st  ackState
+	smp cc.Sample
 }
 
 // ArenaPage is the size of a page of the payload arena: an order-3 page
@@ -95,6 +108,9 @@ func (c Config) withDefaults() Config {
 	def(&c.ArenaPages, 64)
 	if c.MaxPacingRate == 0 {
 		c.MaxPacingRate = Unlimited
+	}
+	if c.Scratch == nil {
+		c.Scratch = new(Scratch)
 	}
 	return c
 }

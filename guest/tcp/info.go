@@ -7,24 +7,26 @@ import "github.com/vnetbench/vnetbench/guest/tcp/cc"
 type Counters struct {
 	Writes       uint64           // system calls
 	WriteBytes   uint64           // bytes accepted from the application
-	Sleeps       uint64           // writes that had to wait for send buffer space
 	Packets      uint64           // packets with data handed down, retransmissions included
 	Segs         uint64           // segments in them
 	Bytes        uint64           // payload bytes in them
+	Acks         uint64           // acknowledgements received
+	BytesAcked   uint64           // payload bytes acknowledged
+	Sleeps       uint64           // writes that had to wait for send buffer space
+	Splits       uint64           // queue entries cut in two
+	Grows        uint64           // queue entries lengthened from their follower (v6.10)
+	TSQRuns      uint64           // runs of the TSQ tasklet
+	Throttled    uint64           // times TSQ stopped a pass and asked for a wake-up
+	Deferred     uint64           // times TSO deferral stopped the write loop
+	Stops        [NumStops]uint64 // passes of the write loop by the reason they ended
+	Cuts         [NumRules]uint64 // packets by the rule that bounded them
 	RetransPkts  uint64           // retransmitted packets
 	RetransSegs  uint64           // retransmitted segments
 	RetransBytes uint64           // retransmitted payload bytes
 	Dropped      uint64           // packets that the layer below refused
-	Acks         uint64           // acknowledgements received
 	BadAcks      uint64           // acknowledgements of data never sent, ignored
 	OldAcks      uint64           // acknowledgements below the left edge, ignored
-	BytesAcked   uint64           // payload bytes acknowledged
-	Throttled    uint64           // times TSQ stopped a pass and asked for a wake-up
-	TSQRuns      uint64           // runs of the TSQ tasklet
 	Autocork     uint64           // TCPAutoCorking: pushes left to a completion
-	Deferred     uint64           // times TSO deferral stopped the write loop
-	Splits       uint64           // queue entries cut in two
-	Grows        uint64           // queue entries lengthened from their follower (v6.10)
 	ForcedPush   uint64           // pushes because half the peer's window is unpushed
 	FastRecovery uint64           // entries into fast recovery
 	Timeouts     uint64           // retransmission timeouts
@@ -33,8 +35,6 @@ type Counters struct {
 	ZeroProbes   uint64           // zero window probes
 	IdleRestarts uint64           // window reductions after idle time
 	Backlogged   uint64           // acknowledgements that waited for the socket's user
-	Cuts         [NumRules]uint64 // packets by the rule that bounded them
-	Stops        [NumStops]uint64 // passes of the write loop by the reason they ended
 }
 
 // Info is a snapshot of a socket, after TCP_INFO.

@@ -259,7 +259,7 @@ func (s *Sock) addRenoSack() {
 	s.sackedOut++
 	s.noteRenoReordering(0)
 	if s.sackedOut > was {
-		s.delivered(s.sackedOut-was, &s.st)
+		s.delivered(s.sackedOut-was, &s.work.st)
 	}
 }
 
@@ -267,7 +267,7 @@ func (s *Sock) addRenoSack() {
 // of them filled the hole (tcp_remove_reno_sacks).
 func (s *Sock) removeRenoSacks(acked uint32) {
 	if acked > 0 {
-		s.delivered(max(acked-min(acked, s.sackedOut), 1), &s.st)
+		s.delivered(max(acked-min(acked, s.sackedOut), 1), &s.work.st)
 		s.sackedOut -= min(s.sackedOut, acked-1)
 	}
 	s.noteRenoReordering(acked)

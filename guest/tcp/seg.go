@@ -67,13 +67,13 @@ func (g *seg) initSegs(mss uint32) {
 func continues(a, b *skb.Frag) bool { return a.Addr+uint64(a.Len) == b.Addr && b.Addr%ArenaPage != 0 }
 
 // extend adds payload at the end: to the last run if it continues there, else
-// as a new run. False means that no run is free.
+// as a new run. False means that no run of limit, at most skb.MaxFrags, is free.
 func (g *seg) extend(f skb.Frag, limit int32) bool {
 	if n := g.nfrags; n > 0 && continues(&g.frags[n-1], &f) {
 		g.frags[n-1].Len += f.Len
 		return true
 	}
-	if g.nfrags >= limit || g.nfrags >= skb.MaxFrags {
+	if g.nfrags >= limit {
 		return false
 	}
 	g.frags[g.nfrags] = f

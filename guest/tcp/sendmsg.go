@@ -191,7 +191,7 @@ func (s *Sock) appendRuns(g *seg, n uint32) uint32 {
 		g.frags[0].Len += done
 		g.linRoom -= done
 	}
-	limit, paged := int32(s.cfg.Sysctl.MaxSKBFrags), uint32(0)
+	limit, paged := int32(min(s.cfg.Sysctl.MaxSKBFrags, skb.MaxFrags)), uint32(0)
 	for done+paged < n {
 		addr, space := s.pageFrag()
 		f := skb.Frag{Addr: addr, Len: min(n-done-paged, space)}

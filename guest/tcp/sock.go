@@ -21,54 +21,70 @@ import (
 
 // Sock is the sending half of one established connection. It implements
 // skb.Owner.
+//
+// What every packet and every acknowledgement needs comes first, so that it takes
+// few lines of the cache: with many sockets those are what a packet waits for.
 type Sock struct {
-	// set by NewSock
-	cfg         Config
-	env         Env
-	bh          BottomHalves
-	pool        *skb.Pool
-	cc          cc.Controller
-	rateCC      cc.RateController     // cc, if it sets the rate itself
-	rttCC       cc.RTTController      // cc, if it looks at round trips
-	ackCC       cc.DeliveryController // cc, if it looks at every ACK
-	flow        int32
-	tickNs      int64      // length of a tick if it is whole nanoseconds, else 0
-	tickUs      int64      // the same in whole microseconds, else 0
-	tickNo      int64      // a tick of late ...
-	tickFrom    vtime.Time // ... and when it began
-	gsoMax      uint32
-	gsoSegs     uint32
-	maxPacing   uint64 // bound of the pacing rate, bytes/s
-	pacingShift uint8
-	canGSO      bool
-	rttStamp    bool // packets carry fine stamps although round trips are in ticks
-	sackOK      bool
-	probes      bool // the kernel sends tail loss probes
-	ecnOK       bool
+	cfg    Config
+	work   *Scratch
+	env    Env
+	bh     BottomHalves
+	rateCC cc.RateController // cc, if it sets the rate itself
+	pool   *skb.Pool
+
+	flow          int32
+	mss           uint32
+	goalSegs      uint16 // segments of the size goal, cached
+	pacingShift   uint8
+	canGSO        bool
+	rttStamp      bool // packets carry fine stamps although round trips are in ticks
+	sackOK        bool
+	probes        bool // the kernel sends tail loss probes
+	ecnOK         bool
+	nonagle       uint8
+	owned         bool // a process uses the socket
+	quiet         bool // and is about to end that, with softirqs off
+	nospace       bool // a writer waits for send buffer space
+	finSent       bool
+	callCopied    bool // this sendmsg appended something
+	tsqFlags      uint8
+	pending       pendingKind // what the timer waits for
+	timerDeferred bool
+	tlpActive     bool
+	tlpRetrans    bool
+	ca            cc.State
+	sackReneg     bool
+	cwrQueued     bool
+	undoSet       bool // a reduction can be taken back
+
+	// time
+	tickNs    int64      // length of a tick if it is whole nanoseconds, else 0
+	tickNo    int64      // a tick of late ...
+	tickFrom  vtime.Time // ... and when it began
+	clock     vtime.Time // the last reading (tcp_clock_cache)
+	wstamp    vtime.Time // departure clock (tcp_wstamp_ns)
+	pacingAt  vtime.Time
+	timerTick int64
+	tickUs    int64 // length of a tick if it is whole microseconds, else 0
 
 	// write queue
 	wq          segList // unsent
 	rtx         segList // sent and not acknowledged
 	freeSegs    *seg
-	mss         uint32
-	goalSegs    uint16 // segments of the size goal, cached
+	sentHead    *seg // entries by the time of their last transmission
+	sentTail    *seg
 	writeSeq    uint32
 	pushedSeq   uint32
-	nonagle     uint8
-	owned       bool // a process uses the socket
-	quiet       bool // and is about to end that, with softirqs off
-	nospace     bool // a writer waits for send buffer space
-	finSent     bool
-	callCopied  bool   // this sendmsg appended something
-	callSegs    uint32 // and so many entries since the last backlog flush
+	callSegs    uint32 // entries of this sendmsg since the last backlog flush
 	arenaPage   uint32
 	arenaOff    uint32
-	linearSlot  uint32
 	sndbuf      uint32
 	expandedFor uint32 // the window that sndbuf was last made for
 	wmemQueued  uint32
 	wmemAlloc   uint32
-	tsqFlags    uint8
+	gsoMax      uint32
+	gsoSegs     uint32
+	dataSegsOut uint32
 
 	// window
 	sndUna, sndNxt uint32
@@ -79,73 +95,61 @@ type Sock struct {
 	sackedOut      uint32
 	lostOut        uint32
 	retransOut     uint32
-	lostTotal      uint64
+	highSeq        uint32
 	win            cc.Window
-	cwndUsed       uint32
-	cwndStamp      uint32
-	usageSeq       uint32
-	maxPacketsOut  uint32
-	isCwndLimited  bool
-	tsoDeferred    uint32
+	maxPacing      uint64 // bound of the pacing rate, bytes/s
+	lostTotal      uint64
 	lastSend       vtime.Time // of data (lsndtime)
 
-	// time
-	clock       vtime.Time // the last reading (tcp_clock_cache)
-	wstamp      vtime.Time // departure clock (tcp_wstamp_ns)
-	pacingAt    vtime.Time
-	dataSegsOut uint32
-	rtt         rttEstimator
+	// what acknowledgements told
+	rto         int64  // ticks
+	ptoTicks    int64  // time until a tail loss probe ...
+	ptoSRTT     uint32 // ... for this round trip
+	backoff     uint32
+	probesOut   uint32
+	retransmits uint32
 	minRTT      minmax.Min
-	rto         int64 // ticks
+	rtt         rttEstimator
+	reordering  uint32 // segments that packets may be overtaken by
+	rack        rackState
 	dlv         delivery
+	sackHint    *seg // where the last SACK was found
+	lostHint    *seg // where loss marking stopped
+	rexmitHint  *seg // where retransmission stopped
+	lostCnt     uint32
+	reordSeen   uint32
+	backlog     []backlogAck
+	cnt         Counters
 
-	// recovery
-	ca            cc.State
-	highSeq       uint32
-	priorCwnd     uint32
-	priorSsthresh uint32 // threshold before the reduction; 0: it cannot be undone
+	// the rest of recovery
 	prrDelivered  uint32
 	prrOut        uint32
-	sackHint      *seg // where the last SACK was found
-	lostHint      *seg // where loss marking stopped
-	lostCnt       uint32
-	rexmitHint    *seg // where retransmission stopped
+	priorCwnd     uint32
+	priorSsthresh uint32 // threshold before the reduction; 0: it cannot be undone
 	lastSacks     [4]Range
-	retransmits   uint32
 	sackedTo      uint32 // end of the highest SACKed segment
-	reordering    uint32 // segments that packets may be overtaken by
-	reordSeen     uint32
 	dsackDups     uint64
-	sackReneg     bool
 	frto          bool
-	cwrQueued     bool
-	undoSet       bool // a reduction can be taken back
 	undoMarker    uint32
 	undoRetrans   int32
 	retransStamp  uint32 // time of the first retransmission of this recovery, ms; 0: none
-	rack          rackState
-	sentHead      *seg // entries by the time of their last transmission
-	sentTail      *seg
-
-	// timers
-	pending       pendingKind
-	timerDeferred bool
-	tlpActive     bool
-	tlpRetrans    bool
 	tlpHigh       uint32
-	timerTick     int64
-	ptoTicks      int64  // time until a tail loss probe ...
-	ptoSRTT       uint32 // ... for this round trip
-	backoff       uint32
-	probesOut     uint32
 
-	st           ackState
-	smp          cc.Sample
-	backlog      []backlogAck
+	// congestion control that does not set the rate itself
+	cc            cc.Controller
+	rttCC         cc.RTTController      // cc, if it looks at round trips
+	ackCC         cc.DeliveryController // cc, if it looks at every ACK
+	cwndUsed      uint32
+	cwndStamp     uint32
+	usageSeq      uint32
+	maxPacketsOut uint32
+	isCwndLimited bool
+	tsoDeferred   uint32
+
+	linearSlot   uint32
 	backlogSacks []int
 	spliced      int // entries of the backlog that are being processed
 	sackBuf      [4]Range
-	cnt          Counters
 }
 
 // NewSock returns a socket that is not yet connected. The pool gives the
@@ -159,7 +163,7 @@ func NewSock(flow int32, cfg Config, env Env, pool *skb.Pool) (*Sock, error) {
 	if cfg.PeerMSS == 0 {
 		cfg.PeerMSS = cfg.MSS + 12
 	}
-	s := &Sock{flow: flow, cfg: cfg, env: env, pool: pool, mss: cfg.MSS, bh: noBH{}}
+	s := &Sock{flow: flow, cfg: cfg, work: cfg.Scratch, env: env, pool: pool, mss: cfg.MSS, bh: noBH{}}
 	if bh, ok := env.(BottomHalves); ok {
 		s.bh = bh
 	}

@@ -10,23 +10,27 @@ import (
 // Sysctl is the knobs of the model, by the names of net.ipv4 (and net.core for
 // MaxSKBFrags). Those of the receiving side are here so that one set describes
 // a kernel; a sender does not read them.
+//
+// Those that a sender looks at for every packet come first: they are on one line
+// of the cache.
 type Sysctl struct {
-	LimitOutputBytes   int64    // tcp_limit_output_bytes: TSQ's bound, bytes
-	TSOWinDivisor      int64    // tcp_tso_win_divisor: deferral sends at this share of the window; 0: at 3 segments
-	MinTSOSegs         int64    // tcp_min_tso_segs: least segments of an autosized packet
-	TSORTTLog          int64    // tcp_tso_rtt_log: shift of the minimum round trip, µs
-	Autocorking        int64    // tcp_autocorking: 0 or 1
+	LimitOutputBytes int64 // tcp_limit_output_bytes: TSQ's bound, bytes
+	TSOWinDivisor    int64 // tcp_tso_win_divisor: deferral sends at this share of the window; 0: at 3 segments
+	MinTSOSegs       int64 // tcp_min_tso_segs: least segments of an autosized packet
+	TSORTTLog        int64 // tcp_tso_rtt_log: shift of the minimum round trip, µs
+	NotsentLowat     int64 // tcp_notsent_lowat: unsent bytes at which a writer waits
+	MinRTTWlen       int64 // tcp_min_rtt_wlen: window of the minimum round trip, s
+	MaxSKBFrags      int64 // max_skb_frags: payload fragments of a queue entry, 1 to 17
+	Autocorking      int64 // tcp_autocorking: 0 or 1
+
 	PacingSSRatio      int64    // tcp_pacing_ss_ratio: percent of the window per round trip in slow start
 	PacingCARatio      int64    // tcp_pacing_ca_ratio: percent of it in congestion avoidance
-	MinRTTWlen         int64    // tcp_min_rtt_wlen: window of the minimum round trip, s
 	SlowStartAfterIdle int64    // tcp_slow_start_after_idle: 0 or 1
-	NotsentLowat       int64    // tcp_notsent_lowat: unsent bytes at which a writer waits
 	Wmem               [3]int64 // tcp_wmem: send buffer minimum, start, maximum, bytes
 	EarlyRetrans       int64    // tcp_early_retrans: 3 and 4 allow tail loss probes
 	Reordering         int64    // tcp_reordering: duplicate ACKs that mean a loss
 	MaxReordering      int64    // tcp_max_reordering: bound of what that grows to
 	FRTO               int64    // tcp_frto: 0 does not look whether a timeout was a mistake
-	MaxSKBFrags        int64    // max_skb_frags: payload fragments of a queue entry, 1 to 17
 
 	Rmem           [3]int64 // tcp_rmem: receive buffer minimum, start, maximum, bytes
 	ModerateRcvbuf int64    // tcp_moderate_rcvbuf: 0 or 1

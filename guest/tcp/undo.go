@@ -23,7 +23,7 @@ func (s *Sock) anyRetrans() bool {
 }
 
 // echoBefore reports whether the ACK echoes a timestamp from before t, in ms.
-func (s *Sock) echoBefore(t uint32) bool { return s.st.tsEcr != 0 && before(s.st.tsEcr, t) }
+func (s *Sock) echoBefore(t uint32) bool { return s.work.st.tsEcr != 0 && before(s.work.st.tsEcr, t) }
 
 // spurious reports whether a retransmitted entry is acknowledged by an ACK
 // that its original caused (tcp_skb_spurious_retrans).

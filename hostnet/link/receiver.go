@@ -127,12 +127,12 @@ type ReceiverStats struct {
 	Packets    uint64 // packets handed to TCP, after GRO
 	Bytes      uint64 // payload delivered in order: what the application reads
 	Duplicate  uint64 // payload bytes that were there already
-	OutOfOrder uint64 // packets that came ahead of a gap
-	Overrun    uint64 // packets beyond the window, dropped
 	Acks       uint64
 	DelayedAck uint64 // sent by the delayed ACK timer
 	DupAcks    uint64 // sent for packets out of order
 	Compressed uint64 // duplicate acknowledgements that were put off
+	OutOfOrder uint64 // packets that came ahead of a gap
+	Overrun    uint64 // packets beyond the window, dropped
 }
 
 // Receiver is the receiving end of one flow: a Linux TCP receiver whose
@@ -147,47 +147,42 @@ type ReceiverStats struct {
 type Receiver struct {
 	Stats ReceiverStats
 
-	cfg ReceiverConfig
-	gro gro
-	ofo []Range // out of order, ascending
-	out []Ack   // not popped yet, from outHead on
-
-	outHead int
-
-	next   uint32 // rcv_nxt
-	acked  uint32 // rcv_wup: next at the last ACK
-	read   uint32 // copied_seq
-	wnd    uint32 // window at the last ACK, counted from acked
-	thresh uint32 // rcv_ssthresh
-	recent uint32 // ts_recent
-	fresh  Range  // out-of-order run that changed last
-	dsack  Range  // duplicate to report
-	ece    bool
-
-	fin      bool   // all came, FIN included
-	finAhead bool   // a FIN came, but not all before it
-	finEnd   uint32 // number after the FIN
-
-	reading   bool       // a read that takes time is under way
-	deferring bool       // acknowledgements wait for the end of the backlog
-	deferred  bool       // one does
+	// what every packet needs
+	next      uint32 // rcv_nxt
+	acked     uint32 // rcv_wup: next at the last ACK
+	read      uint32 // copied_seq
+	wnd       uint32 // window at the last ACK, counted from acked
+	thresh    uint32 // rcv_ssthresh
+	recent    uint32 // ts_recent
+	ece       bool
+	fin       bool  // all came, FIN included
+	finAhead  bool  // a FIN came, but not all before it
+	answers   bool  // the program answers: acknowledgements ride on what it sends
+	reading   bool  // a read that takes time is under way
+	deferring bool  // acknowledgements wait for the end of the backlog
+	deferred  bool  // one does
+	locked    bool  // a process has the socket
+	dsack     Range // duplicate to report
+	dupacks   int   // sent at once since next moved
+	ack       ackState
+	readAt    vtime.Time
+	sackAt    vtime.Time // end of SACK compression
 	busy      vtime.Time // end of the read
-	backlog   []Segment  // came during the read
+	gro       gro
+	cfg       ReceiverConfig
+	out       []Ack // not popped yet, from outHead on
+	outHead   int
+	ofo       []Range // out of order, ascending
+	buf       buffer
 
-	buf     buffer
-	queue   []packet // with Process: what waits to be read
-	locked  bool     // a process has the socket
-	copied  bool     // and has taken something
-	done    int      // backlog entries that were processed
-	spliced int      // and those before which nothing is merged
-
+	fresh   Range         // out-of-order run that changed last
+	finEnd  uint32        // number after the FIN
+	backlog []Segment     // came during the read
+	queue   []packet      // with Process: what waits to be read
+	copied  bool          // the process that has the socket has taken something
+	done    int           // backlog entries that were processed
+	spliced int           // and those before which nothing is merged
 	rtt     time.Duration // of the handshake; 0 if not known
-	answers bool          // the program answers: acknowledgements ride on what it sends
-
-	ack     ackState
-	readAt  vtime.Time
-	sackAt  vtime.Time // end of SACK compression
-	dupacks int        // sent at once since next moved
 }
 
 // NewReceiver returns a receiver of an established flow. The error wraps

@@ -91,6 +91,7 @@ func newWorld(s vmtest.Scenario, scale map[string]float64, trace io.Writer, seen
 func (w *world) newKernel() error {
 	cfg, err := kernelConfig(&w.s)
 	w.kernel = cfg
+	w.kernel.Scratch = new(tcp.Scratch)
 	return err
 }
 
