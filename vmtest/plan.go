@@ -26,6 +26,10 @@ type Plan struct {
 	Axes     []Axis
 	Notes    []string // what Fit left out or changed, a line each
 
+	// Frontier are the policies that are tried on guests with which the adaptive one
+	// misses something, the first without any; nil if the plan does not ask for that.
+	Frontier []string
+
 	// ForReal takes out of Base what only a model has to be told, for a guest with
 	// real kernels; nil if there is nothing.
 	ForReal func(*Scenario)

@@ -40,9 +40,9 @@ func realKernels() Plan {
 // every flow and always.
 const staticHold = "hold:time=100us+thin-acks:time=100us"
 
-// beside adds a flow of requests of one byte to a scenario's two, behind the
+// Beside adds a flow of requests of one byte to a scenario's two, behind the
 // first of them.
-func beside(s *Scenario) {
+func Beside(s *Scenario) {
 	s.QueuePairs, s.Flows = 2, 3
 	s.PerFlow = []FlowConfig{{CPU: -1, Queue: 0}, {CPU: -1, Queue: -1}, {CPU: -1, Queue: 0, Kind: FlowRequest, Write: 1, NoDelay: true, Think: 200 * time.Microsecond}}
 }
@@ -50,7 +50,7 @@ func beside(s *Scenario) {
 // policies is every policy of the device against the regression.
 func policies() Plan {
 	s := experiment("policies")
-	beside(&s)
+	Beside(&s)
 	return Plan{Name: s.Name, Doc: "what each policy of the device does to small writes over two queue pairs, and to requests beside them",
 		Base: s, Variants: realVariants("6.12"), ForReal: unmodel,
 		Axes: []Axis{{"policy", []string{"none", "hold:time=100us", "thin-acks:time=100us", staticHold, "coalesce-calls:time=50us",
@@ -58,12 +58,17 @@ func policies() Plan {
 			"poll:time=200us,every=50us+merge+thin-acks:time=50us", "adaptive"}}}}
 }
 
+// frontier are the settings to choose from where the adaptive policy is not enough.
+var frontier = []string{"none", "adaptive", staticHold, "thin-acks:time=200us", "share-worker:pairs=2", "share-worker:pairs=2+thin-acks:time=200us",
+	"share-worker:pairs=2+" + staticHold, "poll:time=100us", "poll:time=200us,every=50us+merge+thin-acks:time=50us",
+	"share-worker:pairs=2+poll:time=200us,every=50us+merge+thin-acks:time=50us", "merge+thin-acks:time=100us"}
+
 // fix is the regression without a policy, with the static one, and with the
 // adaptive one.
 func fix() Plan {
 	return Plan{Name: "fix", Doc: "small writes over one queue pair and over two: no policy, completions and ACKs held always, and the adaptive policy",
 		Base: experiment("fix"), Variants: realVariants("6.1", "6.12"), ForReal: unmodel,
-		Axes: []Axis{{"policy", []string{"none", staticHold, "adaptive"}}, {"queue_pairs", []string{"1", "2"}}}}
+		Axes: []Axis{{"policy", []string{"none", staticHold, "adaptive"}}, {"queue_pairs", []string{"1", "2"}}}, Frontier: frontier}
 }
 
 // workload is a case of fixWorkloads.
@@ -136,7 +141,7 @@ func (p *Plan) addCase(name string, set []Setting) {
 func guestRemedies() Plan {
 	s := mqSmallPackets().Base
 	s.Name, s.Duration = "remedies", 20*time.Millisecond
-	beside(&s)
+	Beside(&s)
 	p := Plan{Name: s.Name, Doc: "what changes of a guest do to small writes over two queue pairs, and to requests beside them", Base: s}
 	both := []string{"win-divisor-1", "no-full-size-test"}
 	one := []Setting{{"flow.0.queue", "0"}, {"flow.1.queue", "0"}, {"flow.2.queue", "0"}}

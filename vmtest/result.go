@@ -19,7 +19,8 @@ type Result struct {
 	Interrupted bool         `json:"interrupted"` // the last run was cut short; its figures are those until then
 	Runs        []Run        `json:"runs"`
 	Conclusions []Conclusion `json:"conclusions"`
-	Costs       []Cost       `json:"costs"` // the cost model's entries; empty for a guest in real time
+	Frontiers   []Frontier   `json:"frontiers"` // guests that the adaptive policy does not cure in every respect, of plans that ask for it
+	Costs       []Cost       `json:"costs"`     // the cost model's entries; empty for a guest in real time
 	Warnings    []string     `json:"warnings"`
 }
 

@@ -117,6 +117,9 @@ func (c *runCmd) measure(ctx context.Context, cfg *runner.Config, newGuest func(
 		line.Show("run %d of %d, %s: %s%s", run+1, len(cfg.Runs), cfg.Runs[run].Label, p.Phase, percent(p))
 	}
 	res, err := cfg.Run(ctx)
+	if err == nil {
+		err = cfg.Frontier(ctx, res, newGuest, func(policy string) { line.Show("weighing settings: %s", policy) })
+	}
 	if c.Table {
 		return res, err
 	}
@@ -163,9 +166,9 @@ func (c *runCmd) print(w io.Writer, res *vmtest.Result, cfg *runner.Config) erro
 		return report.JSON(w, res)
 	}
 	if c.Table {
-		return report.Table(w, res)
+		return errors.Join(report.Table(w, res), report.Frontiers(w, res.Frontiers))
 	}
-	if err := report.Text(w, res); err != nil {
+	if err := errors.Join(report.Text(w, res), report.Frontiers(w, res.Frontiers)); err != nil {
 		return err
 	}
 	if !c.Explain {

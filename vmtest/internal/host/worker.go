@@ -62,7 +62,7 @@ type Worker struct {
 	home    *thread   // its own
 	mates   []*Worker // with which the device's policy may have it share a thread; nil if it may not
 	place   int       // in the thread
-	turns   int // packets served since the others had their turn
+	turns   int       // packets served since the others had their turn
 	serving service
 	turn    netdev.Dir
 	packets int // taken in this turn

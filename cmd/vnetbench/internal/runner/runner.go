@@ -75,7 +75,7 @@ func (c *Config) empty() *vmtest.Result {
 	return &vmtest.Result{
 		Schema: vmtest.Schema, Scenario: c.Plan.Base.Clone(), Guest: c.Guest.Name(),
 		Environment: c.Guest.Environment(), Seed: c.Plan.Base.Seed,
-		Runs: []vmtest.Run{}, Conclusions: []vmtest.Conclusion{}, Costs: []vmtest.Cost{},
+		Runs: []vmtest.Run{}, Conclusions: []vmtest.Conclusion{}, Frontiers: []vmtest.Frontier{}, Costs: []vmtest.Cost{},
 		Warnings: append([]string{}, c.Plan.Notes...),
 	}
 }
