@@ -35,7 +35,7 @@ type slot struct {
 	actor  Actor
 	arg    uint64
 	t      vtime.Time // when it runs; vtime.Never if it does not
-	order  uint64     // of the Set or At that said so; 0 if none stands
+	order  uint64     // of the Set, Stop or At that said so; 0 once it ran
 	prev   int32      // in its bucket: slot + 1
 	next   int32      // in its bucket, or the free list: slot + 1
 	bucket uint16     // of the wheel, or nowhere
@@ -53,32 +53,24 @@ func (l *Loop) At(t vtime.Time, a Actor, arg uint64) {
 	if t == vtime.Never {
 		return
 	}
-	i := l.take(a, arg, false)
-	l.arm(i, &l.slots[i], max(t, l.now))
+	l.arm(l.take(a, arg, false), max(t, l.now))
 }
 
-// arm makes slot i, which is s, run at t, which is not past and not when it runs
-// already.
-func (l *Loop) arm(i int32, s *slot, t vtime.Time) {
+// arm makes slot i run at t, which is not past and not when it runs already, or
+// not at all.
+func (l *Loop) arm(i int32, t vtime.Time) {
+	s := &l.slots[i]
 	l.order++
-	s.t, s.order = t, l.order
-	if t != l.now {
-		s.due = false
+	s.t, s.order, s.due = t, l.order, t == l.now
+	if !s.due && t != vtime.Never {
 		l.file(i, s)
 		return
 	}
-	s.due = true
 	if s.bucket <= digitMask {
 		l.pull(s)
 	}
-	l.due.push(dueEvent{l.order, i})
-}
-
-// disarm makes a slot not run.
-func (l *Loop) disarm(s *slot) {
-	s.t, s.order, s.due = vtime.Never, 0, false
-	if s.bucket <= digitMask {
-		l.pull(s)
+	if s.due {
+		l.due.push(dueEvent{l.order, i})
 	}
 }
 

@@ -21,18 +21,8 @@ func (l *Loop) NewTimer(a Actor, arg uint64) Timer {
 // the time it already has keeps its place.
 func (m *Timer) Set(t vtime.Time) {
 	if t = max(t, m.loop.now); t != m.loop.slots[m.slot].t {
-		m.move(t)
+		m.loop.arm(m.slot, t)
 	}
-}
-
-// move is Set to another time, which is not past.
-func (m *Timer) move(t vtime.Time) {
-	s := &m.loop.slots[m.slot]
-	if t == vtime.Never {
-		m.loop.disarm(s)
-		return
-	}
-	m.loop.arm(m.slot, s, t)
 }
 
 // SetEarlier arms the timer for t unless it is already armed for t or before.
@@ -45,7 +35,7 @@ func (m *Timer) SetEarlier(t vtime.Time) {
 // Stop disarms the timer. It does nothing if the timer is not armed.
 func (m *Timer) Stop() {
 	if m.Armed() {
-		m.loop.disarm(&m.loop.slots[m.slot])
+		m.loop.arm(m.slot, vtime.Never)
 	}
 }
 
