@@ -50,7 +50,8 @@ func inherit(s, p *skb.SKB, i, n, truesize int32) {
 	if i < p.Segs-1 {
 		s.Flags &^= skb.PSH | skb.FIN
 	}
-	s.HdrLen, s.Hdr = p.HdrLen, p.Hdr
+	s.HdrLen = p.HdrLen
+	s.Hdr = p.Hdr
 }
 
 // cutter deals the fragments of a packet out to its segments.

@@ -53,7 +53,7 @@ func (t *TX) publishHeld(now vtime.Time, quiet bool) {
 	if t.staged == 0 {
 		return
 	}
-	t.show(now, &t.carried, t.staged)
+	t.carried += t.show(now, t.staged)
 	if quiet {
 		t.quietUntil = now.Add(recallTime)
 	}

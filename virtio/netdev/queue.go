@@ -151,7 +151,7 @@ func (q *queue) publish(now vtime.Time, w *Work) Call { return q.publishPackets(
 func (q *queue) publishPackets(now vtime.Time, w *Work, n int) Call {
 	fresh := q.staged > 0
 	if fresh {
-		q.show(now, w, n)
+		w.Completed += q.show(now, n)
 	}
 	switch {
 	case q.coal.n == 0:
@@ -167,7 +167,7 @@ func (q *queue) publishPackets(now vtime.Time, w *Work, n int) Call {
 // publishLast is publish for a queue that stops: no call is held back.
 func (q *queue) publishLast(now vtime.Time) Call {
 	if q.staged > 0 {
-		q.show(now, &Work{}, q.staged)
+		q.show(now, q.staged)
 	}
 	if q.coal.n == 0 {
 		return Call{}
@@ -188,16 +188,16 @@ func (q *queue) callNext() vtime.Time {
 // whether the guest has seen them.
 const recallTime = 25 * time.Microsecond
 
-// show makes the staged used entries visible.
-func (q *queue) show(now vtime.Time, w *Work, n int) {
+// show makes the staged used entries, of n packets, visible and returns how many
+// there were.
+func (q *queue) show(now vtime.Time, n int) (shown int) {
 	q.staged = 0
-	shown := int(q.q.Publish()) // with IN_ORDER not what waits for its turn
-	if shown == 0 {
-		return
+	shown = int(q.q.Publish()) // with IN_ORDER not what waits for its turn
+	if shown > 0 {
+		q.runCall += uint64(shown)
+		q.coal.add(now, n)
 	}
-	w.Completed += shown
-	q.runCall += uint64(shown)
-	q.coal.add(now, n)
+	return shown
 }
 
 // settle asks the ring whether the guest wants to be called for what was

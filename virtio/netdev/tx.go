@@ -44,7 +44,7 @@ type TX struct {
 	old       int        // of held, those that were there at the last deadline
 	over      bool       // all of it is to be let go
 	heldAt    vtime.Time // when they are published; vtime.Never if there are none
-	carried   Work       // done since the last Poll
+	carried   int        // used entries published since the last Poll
 }
 
 // slot is what a TX queue remembers of a chain that it holds.
@@ -125,8 +125,8 @@ func (t *TX) Advance(now vtime.Time, b Budget) (Call, error) {
 		t.work = Work{}
 		return Call{}, t.broken
 	}
-	t.work = t.carried
-	t.carried = Work{}
+	t.work = Work{Completed: t.carried}
+	t.carried = 0
 	t.withheld = 0
 	if now >= t.heldAt {
 		t.pair.expire(now)
@@ -175,7 +175,7 @@ func (t *TX) take(now vtime.Time, b Budget) {
 		if b.Packets != 1 && t.takeBatch(now, b) { // a batch of one gains nothing
 			continue
 		}
-		if t.blocked || !t.takeOne(now) {
+		if t.blocked || !t.takeOne(now) || b.Packets == 1 {
 			break
 		}
 	}
@@ -398,7 +398,7 @@ func (t *TX) abandon() {
 	t.blocked, t.due, t.cut.active = false, 0, false
 	t.pend.clear()
 	t.held, t.heldBytes, t.old, t.over = t.held[:0], 0, 0, false
-	t.heldAt, t.carried = vtime.Never, Work{}
+	t.heldAt, t.carried = vtime.Never, 0
 	t.svc.reset()
 	clear(t.slots)
 }

@@ -107,8 +107,11 @@ func (d *Device) table(addr uint64, bytes uint32) ([]byte, Fault) {
 	case addr+n < addr:
 		return nil, ErrAddrOverflow
 	}
-	b, ok := d.cursor.Slice(addr, n)
-	if !ok {
+	b, ok := d.cursor.Near(addr, n)
+	if ok {
+		return b, 0
+	}
+	if b, ok = d.cursor.Slice(addr, n); !ok {
 		d.miss(addr, n, false)
 		return nil, ErrIndirectTable
 	}
@@ -124,9 +127,11 @@ func (d *Device) add(c *Chain, addr uint64, n uint32, write bool) Fault {
 	if uint64(c.OutLen)+uint64(c.InLen)+uint64(n) > uint64(d.maxBytes) {
 		return ErrTooLong
 	}
-	b, ok := d.cursor.Slice(addr, uint64(n))
+	b, ok := d.cursor.Near(addr, uint64(n))
 	if !ok {
-		return d.addCrossing(c, addr, n, write)
+		if b, ok = d.cursor.Slice(addr, uint64(n)); !ok {
+			return d.addCrossing(c, addr, n, write)
+		}
 	}
 	if write {
 		if d.dirty != nil {

@@ -187,12 +187,21 @@ func (c *Cursor) Memory() *Memory { return c.all }
 
 // Slice is Memory.Slice by way of the remembered region.
 func (c *Cursor) Slice(gpa, n uint64) ([]byte, bool) {
+	if b, ok := c.Near(gpa, n); ok {
+		return b, true
+	}
+	return c.miss(gpa, n)
+}
+
+// Near is Slice for bytes in the remembered region only; it returns false for all
+// others. It is short enough to be compiled into its callers.
+func (c *Cursor) Near(gpa, n uint64) ([]byte, bool) {
 	if off := gpa - c.base; off < uint64(len(c.mem)) {
 		if b := c.mem[off:]; n <= uint64(len(b)) {
 			return b[:n:n], true
 		}
 	}
-	return c.miss(gpa, n)
+	return nil, false
 }
 
 func (c *Cursor) miss(gpa, n uint64) ([]byte, bool) {

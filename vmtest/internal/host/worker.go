@@ -45,7 +45,7 @@ type Owner interface {
 	Delivered(now vtime.Time, a *Inbound)
 	// Interrupt is a call for one of the pair's rings.
 	Interrupt(now vtime.Time, pair int, dir netdev.Dir)
-	// Broken takes the error of a poll, which may be nil.
+	// Broken takes the error of a poll.
 	Broken(err error)
 }
 
@@ -180,8 +180,12 @@ func (k *Worker) beginTX(now vtime.Time) bool {
 		budget.Packets = -1
 	}
 	call, err := tx.Advance(now, budget)
-	k.owner.Broken(err)
-	k.call(now, netdev.DirTX, call)
+	if err != nil {
+		k.owner.Broken(err)
+	}
+	if call.Needed {
+		k.call(now, netdev.DirTX)
+	}
 	if k.pair.RX.Next(now) <= now {
 		k.poll(now)
 	}
@@ -211,8 +215,12 @@ func (k *Worker) idle(now vtime.Time) bool {
 // complete publishes what has come due while the thread slept.
 func (k *Worker) complete(now vtime.Time) {
 	call, err := k.pair.TX.Advance(now, netdev.Budget{Packets: -1})
-	k.owner.Broken(err)
-	k.call(now, netdev.DirTX, call)
+	if err != nil {
+		k.owner.Broken(err)
+	}
+	if call.Needed {
+		k.call(now, netdev.DirTX)
+	}
 	k.poll(now)
 }
 
@@ -230,19 +238,18 @@ func (k *Worker) deliver(now vtime.Time) {
 func (k *Worker) poll(now vtime.Time) {
 	for more := true; more; more = k.pair.RX.Rearm() {
 		_, call, err := k.pair.RX.Poll(now, netdev.Budget{})
-		k.owner.Broken(err)
-		k.call(now, netdev.DirRX, call)
+		if call.Needed {
+			k.call(now, netdev.DirRX)
+		}
 		if err != nil {
+			k.owner.Broken(err)
 			return
 		}
 	}
 }
 
-// call interrupts the guest if the device asks for it.
-func (k *Worker) call(now vtime.Time, dir netdev.Dir, c netdev.Call) {
-	if !c.Needed {
-		return
-	}
+// call interrupts the guest.
+func (k *Worker) call(now vtime.Time, dir netdev.Dir) {
 	k.debt += k.model.Of(Call)
 	k.pair.CallResult(now, dir, nil)
 	k.owner.Interrupt(now, k.pair.Index(), dir)
