@@ -72,6 +72,17 @@ func (h *NetHdr) Encode(b []byte) {
 	}
 }
 
+// EncodeCSum writes to b, as Encode does, the header of a packet of which only the
+// checksum is left to be done, in few stores.
+func EncodeCSum(b []byte, start, offset uint16) {
+	_ = b[LegacyNetHdrLen-1]
+	binary.LittleEndian.PutUint64(b, uint64(HdrNeedsCSum)|uint64(start)<<48)
+	binary.LittleEndian.PutUint16(b[8:], offset)
+	if len(b) >= NetHdrLen {
+		binary.LittleEndian.PutUint16(b[10:], 0)
+	}
+}
+
 // EncodeHash writes the hash of a packet and its report, one of the Report
 // constants of package frame, to the last 8 bytes of the HashNetHdrLen bytes of b (virtio 1.3
 // §5.1.6.4.4).

@@ -5,23 +5,28 @@ import (
 	"github.com/vnetbench/vnetbench/virtio"
 )
 
-// netHdr describes a packet to the device in h, which is zero: segmentation and
-// the checksum that the guest left to it (virtio_net_hdr_from_skb, v6.1; virtio
-// 1.3 §5.1.6.2).
+// putNetHdr writes the net header that describes a packet to the device:
+// segmentation and the checksum that the guest left to it
+// (virtio_net_hdr_from_skb, v6.1; virtio 1.3 §5.1.6.2).
 // Packets that are not TCP or UDP over IP carry their checksum already.
-func netHdr(h *virtio.NetHdr, p *skb.SKB, csum bool) {
+func putNetHdr(b []byte, p *skb.SKB, csum bool) {
 	l4, offset, gso := l4Of(p.Hdr[:p.HdrLen])
 	if l4 == 0 || !csum {
+		clear(b)
 		return
 	}
-	h.Flags = virtio.HdrNeedsCSum
-	h.CSumStart, h.CSumOffset = uint16(l4), uint16(offset)
-	if p.Segs > 1 && gso != virtio.GSONone {
-		h.GSOType, h.GSOSize, h.HdrLen = gso, uint16(p.GSOSize), uint16(p.HdrLen)
-		if p.Flags&skb.CWR != 0 {
-			h.GSOType |= virtio.GSOECN
-		}
+	if p.Segs <= 1 || gso == virtio.GSONone {
+		virtio.EncodeCSum(b, uint16(l4), uint16(offset))
+		return
 	}
+	if p.Flags&skb.CWR != 0 {
+		gso |= virtio.GSOECN
+	}
+	h := virtio.NetHdr{
+		Flags: virtio.HdrNeedsCSum, CSumStart: uint16(l4), CSumOffset: uint16(offset),
+		GSOType: gso, GSOSize: uint16(p.GSOSize), HdrLen: uint16(p.HdrLen),
+	}
+	h.Encode(b)
 }
 
 // l4Of finds the transport header in the headers of a frame: its offset, that of

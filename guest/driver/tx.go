@@ -170,9 +170,7 @@ func (q *TxQueue) add(p *skb.SKB) bool {
 func (q *TxQueue) describe(p *skb.SKB, off uint64) (n int) {
 	hdr := q.hdrLen
 	slot := (*[txStride]byte)(q.mem[off:])
-	var h virtio.NetHdr
-	netHdr(&h, p, q.csum)
-	h.Encode(slot[:hdr])
+	putNetHdr(slot[:hdr], p, q.csum)
 	*(*[skb.MaxHeader]byte)(slot[hdr:]) = p.Hdr // of one length, so that it is a few moves
 	gpa := q.gpa + off
 	if q.cfg.Switches.InlineHeader {

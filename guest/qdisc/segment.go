@@ -18,16 +18,18 @@ type splitter struct {
 func (c splitter) segment(p *skb.SKB, to *skb.List) {
 	c.meter.Charge(vcpu.OpSegment, int64(p.Segs))
 	var (
-		truesize = p.TrueSize
-		cut      = cutter{src: p}
-		all      headers
+		share = p.TrueSize / p.Segs
+		more  = p.Segs - p.TrueSize%p.Segs // from this segment on a byte more
+		cut   = cutter{src: p}
+		all   headers
 	)
 	all.read(p.Hdr[:p.HdrLen])
 	for i := range p.Segs {
 		s := c.pool.Get()
 		n := min(p.GSOSize, p.Len-i*p.GSOSize)
-		share := truesize / (p.Segs - i)
-		truesize -= share
+		if i == more {
+			share++
+		}
 		cut.next(s, n)
 		inherit(s, p, i, n, share)
 		all.write(s, uint16(i))

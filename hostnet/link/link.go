@@ -56,6 +56,15 @@ type Link struct {
 	n      int
 	queued int64 // bytes of these
 	loses  bool  // packets may be lost on the wire
+	last   onWire
+}
+
+// onWire is what the last packet took on the wire, so that others of its length
+// need no division.
+type onWire struct {
+	bytes int64
+	ns    int64
+	rest  int64 // of the division by the rate: bit-nanoseconds
 }
 
 // waiting is a packet that has not left the queue.
@@ -104,7 +113,10 @@ func (l *Link) Send(now vtime.Time, bytes int64) (depart, arrive vtime.Time, fat
 	if l.free < now {
 		l.free, l.carry = now, 0
 	}
-	l.free = l.free.Add(l.serialize(bytes))
+	if bytes != l.last.bytes {
+		l.last = l.onWire(bytes)
+	}
+	l.free = l.free.Add(l.serialize())
 	l.enqueue(waiting{l.free, bytes})
 	if l.loses && l.lose(number) {
 		l.Stats.Lost++
@@ -119,26 +131,34 @@ func (l *Link) Backlog(now vtime.Time) (bytes int64, packets int) {
 	return l.queued, l.n
 }
 
-// serialize returns the time that bytes take on the wire. Fractions of a
-// nanosecond are carried over, so that the rate is exact in the long run.
-func (l *Link) serialize(bytes int64) time.Duration {
-	rate := uint64(l.cfg.RateBps)
+// onWire returns what so many bytes take on the wire.
+func (l *Link) onWire(bytes int64) onWire {
+	w, rate := onWire{bytes: bytes}, uint64(l.cfg.RateBps)
 	if rate == 0 {
-		return 0
+		return w
 	}
 	hi, lo := bits.Mul64(uint64(bytes)*8, uint64(time.Second))
-	lo, c := bits.Add64(lo, uint64(l.carry), 0)
-	hi += c
-	if hi == 0 { // nearly always, and a shorter division
-		l.carry = int64(lo % rate)
-		return time.Duration(min(lo/rate, uint64(vtime.Never)))
-	}
 	if hi >= rate { // centuries
-		return time.Duration(vtime.Never)
+		w.ns = int64(vtime.Never)
+		return w
 	}
 	ns, rest := bits.Div64(hi, lo, rate)
-	l.carry = int64(rest)
-	return time.Duration(min(ns, uint64(vtime.Never)))
+	w.ns, w.rest = int64(min(ns, uint64(vtime.Never))), int64(rest)
+	return w
+}
+
+// serialize returns the time that a packet like the last one takes on the wire.
+// Fractions of a nanosecond are carried over, so that the rate is exact in the long
+// run.
+func (l *Link) serialize() time.Duration {
+	ns := l.last.ns
+	if l.carry += l.last.rest; l.carry >= l.cfg.RateBps && l.carry > 0 {
+		l.carry -= l.cfg.RateBps
+		if ns < int64(vtime.Never) {
+			ns++
+		}
+	}
+	return time.Duration(ns)
 }
 
 func (l *Link) full(bytes int64) bool {

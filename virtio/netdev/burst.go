@@ -31,7 +31,7 @@ func (t *TX) takeBatch(now vtime.Time, b Budget) bool {
 		return false
 	}
 	u.quick = t.enabled && t.port != nil && t.pend.n == 0 && t.direct &&
-		t.pair.ctl == nil && t.pair.dev.cfg.Observer == nil
+		t.pair.ctl == nil && !t.observed
 	u.run.first, u.run.n, u.run.bytes = 0, 0, 0
 	for i := range n {
 		if i > 0 && b.Bytes > 0 && t.work.Bytes+u.run.bytes >= b.Bytes {

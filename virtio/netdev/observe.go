@@ -69,9 +69,14 @@ func (d *Device) watched(p Port, pair int) Port {
 
 // saw tells the observer, if there is one, of the guest's frame in t.view.
 func (t *TX) saw(now vtime.Time) {
-	if o := t.pair.dev.cfg.Observer; o != nil {
-		o.Frame(Sighting{now, AtGuest, DirTX, t.pair.index}, &t.view.raw, t.view.iov, t.view.len)
+	if t.observed {
+		t.tell(now)
 	}
+}
+
+func (t *TX) tell(now vtime.Time) {
+	o := t.pair.dev.cfg.Observer
+	o.Frame(Sighting{now, AtGuest, DirTX, t.pair.index}, &t.view.raw, t.view.iov, t.view.len)
 }
 
 // saw tells the observer, if there is one, of the frame in r.view.

@@ -16,7 +16,6 @@ type queue struct {
 	size   int          // entries of the ring
 	gen    uint32       // attachments so far, so that old tokens are known
 	broken error        // what the guest broke; nil if nothing
-	stats  Stats
 
 	awake  bool // kicks are disabled, because the device looks by itself
 	more   bool // a Poll may find chains: kicked, started, or budget ran out
@@ -42,6 +41,7 @@ type queue struct {
 
 	up     atomic.Bool // a ring is attached, for others to read
 	mirror mirror      // counters for others to read
+	stats  Stats       // large, so that it stands behind what every packet needs
 }
 
 // attach starts the queue on a ring. The ring is processed once, kick or not

@@ -16,16 +16,18 @@ type RX struct {
 	pair    *Pair
 	enabled bool
 	starved bool // a frame was kept out for want of buffers since the last look
-
-	hdrLen  int
 	mrg     bool
-	hashing bool // HASH_REPORT
-	bufs    buffers
-	ahead   ahead
-	spill   spill
-	box     passBox // from other pairs
-	view    frameView
-	work    Work // since the last Poll
+	hashing bool       // HASH_REPORT
+	thins   bool       // ACKs may begin to wait
+	thinAt  vtime.Time // when those that wait are delivered; vtime.Never if none does
+
+	hdrLen int
+	spill  spill
+	box    passBox // from other pairs
+	bufs   buffers
+	ahead  ahead
+	view   frameView
+	work   Work // since the last Poll
 
 	chain  ring.Chain
 	whole  [1][]byte // a frame in one piece, as pieces
@@ -36,10 +38,8 @@ type RX struct {
 	room     int      // bytes of it that are guest memory; the rest is tail
 	tail     []byte
 
-	flows  *flowTable // where ACKs wait; nil unless a policy needed it
-	thins  bool       // ACKs may begin to wait
-	thinAt vtime.Time // when those that wait are delivered; vtime.Never if none does
-	clock  vtime.Time // the last time that the queue was told
+	flows *flowTable // where ACKs wait; nil unless a policy needed it
+	clock vtime.Time // the last time that the queue was told
 
 	linear  []byte // scratch: a frame in one piece
 	spare   []byte // scratch: a frame out of the way of one that goes before it

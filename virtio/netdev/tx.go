@@ -12,39 +12,39 @@ import (
 // completion policy agrees.
 type TX struct {
 	queue
-	pair    *Pair
-	port    Port
-	policy  Policy
-	enabled bool
-	blocked bool // the port was full; no frame is taken until Writable
+	pair     *Pair
+	port     Port
+	enabled  bool
+	blocked  bool // the port was full; no frame is taken until Writable
+	learns   bool // the device steers, so that flows are noted
+	observed bool // there is an observer
+	special  bool // a policy other than hold is in force
+	direct   bool // no policy is that keeps a finished frame
+	over     bool // all of held is to be let go
 
-	rules  txRules
-	learns bool // the device steers, so that flows are noted
-	hasher frame.FlowHasher
-
-	chain    ring.Chain
-	burst    burst
-	view     frameView
-	whole    [1][]byte // a frame in one piece, as pieces
-	cut      cutTX
-	slots    []slot  // by head
-	pend     pending // sent, not yet completed
-	due      int     // entries at the front of pend whose time has come
-	withheld int     // of those, the ones that came due in this Poll
+	due      int        // entries at the front of pend whose time has come
+	withheld int        // of those, the ones that came due in this Poll
+	carried  int        // used entries published since the last Poll
+	parts    int        // of the frame that the port is given
+	heldAt   vtime.Time // when held is published; vtime.Never if it is empty
+	slots    []slot     // by head
+	pend     pending    // sent, not yet completed
 	work     Work
+	rules    txRules
+	hasher   frame.FlowHasher
+	chain    ring.Chain
+	view     frameView
 
-	// What policies other than hold need.
-	special   bool // one of them is in force
-	direct    bool // neither one of them nor hold is
-	svc       service
-	join      joiner
-	parts     int      // of the frame that the port is given
+	policy Policy
+	svc    service
+	cut    cutTX
+	join   joiner
+	burst  burst
+	whole  [1][]byte // a frame in one piece, as pieces
+
 	held      []uint16 // chains whose frame is done, and that the adaptive policy holds
 	heldBytes int
-	old       int        // of held, those that were there at the last deadline
-	over      bool       // all of it is to be let go
-	heldAt    vtime.Time // when they are published; vtime.Never if there are none
-	carried   int        // used entries published since the last Poll
+	old       int // of held, those that were there at the last deadline
 }
 
 // slot is what a TX queue remembers of a chain that it holds.
@@ -67,7 +67,7 @@ const (
 )
 
 func newTX(p *Pair) *TX {
-	t := &TX{pair: p, enabled: true, parts: 1, heldAt: vtime.Never}
+	t := &TX{pair: p, enabled: true, observed: p.dev.cfg.Observer != nil, parts: 1, heldAt: vtime.Never}
 	t.svc.reset()
 	return t
 }
@@ -255,7 +255,9 @@ func (t *TX) admit(c *ring.Chain) DropReason {
 		return DropNoPort
 	}
 	t.view.open(c.Out, t.rules.hdrLen, int(c.OutLen))
-	t.view.raw = t.view.hdr
+	if t.observed {
+		t.view.raw = t.view.hdr
+	}
 	return t.rules.check(&t.view)
 }
 
