@@ -19,7 +19,7 @@ func (r *runner) setTranslations(a SetTranslations) {
 	regions := make([]shm.Region, 0, len(a.List))
 	for _, t := range a.List {
 		b := r.maps[t.Region].Bytes()
-		regions = append(regions, shm.Region{GPA: t.IOVA, Mem: b[t.Offset : t.Offset+t.Size : t.Offset+t.Size]})
+		regions = append(regions, shm.Region{GPA: t.IOVA, Mem: b[t.Offset : t.Offset+t.Size : t.Offset+t.Size], Access: shm.Access(t.Perm)})
 	}
 	if len(regions) > 0 {
 		mem, err := shm.NewMemory(regions)

@@ -104,7 +104,7 @@ func (s *Session) place(r *ringState) (ring.Config, error) {
 		cfg.Base = ring.StartBase(s.acked) // Linux UML gives 0 for a new ring of either layout
 	}
 	need := cfg.BytesNeeded()
-	for _, p := range []struct {
+	for i, p := range []struct {
 		name     string
 		uva, n   uint64
 		was, gpa *uint64
@@ -114,8 +114,8 @@ func (s *Session) place(r *ringState) (ring.Config, error) {
 		{"used ring", r.addr.Used, need.Used, &r.gpa.Used, &cfg.Used},
 	} {
 		if s.translates() {
-			if at, ok := s.covers(p.uva, p.n); !ok {
-				s.out = append(s.out, s.Missing(at, true)...)
+			if at, ok := s.covers(p.uva, p.n, s.ringPerm(i)); !ok {
+				s.out = append(s.out, s.want(at, s.ringPerm(i))...)
 				return cfg, errUntranslated
 			}
 			*p.gpa = p.uva

@@ -102,7 +102,7 @@ type Session struct {
 	broken   bool          // a ring is: the device needs a reset
 	tlb      []wire.IOTLB  // translations, oldest first
 	view     []Translation // what they come to
-	asking   []uint64      // addresses that were asked for and not answered
+	asking   []wanted      // what was asked for and not answered, or not so
 	logging  bool          // LOG_ALL is acknowledged
 	logged   bool          // there is a dirty log
 	inflight inflight
@@ -131,7 +131,10 @@ type SessionStats struct {
 	RingsBroken    uint64 `json:"rings_broken"`    // rings that the guest broke
 
 	TranslationMisses uint64 `json:"translation_misses"` // addresses for which the front-end was asked for a translation
-	LastRefusal       string `json:"last_refusal"`       // the reason of the last refusal, empty if none
+	// TranslationDenials are answers that do not allow what was asked for: to read
+	// or to write.
+	TranslationDenials uint64 `json:"translation_denials"`
+	LastRefusal        string `json:"last_refusal"` // the reason of the last refusal, empty if none
 }
 
 // input is a message that waits to be handled.

@@ -25,7 +25,8 @@ const (
 	tlbInvalidate = 3
 
 	tlbRead      = 1
-	tlbReadWrite = 3
+	tlbWrite     = 2
+	tlbReadWrite = tlbRead | tlbWrite
 )
 
 // Translation is a run of the driver's addresses behind an IOMMU, and where it lies
@@ -34,6 +35,13 @@ type Translation struct {
 	IOVA, Size uint64
 	Region     RegionID
 	Offset     uint64 // in the region
+	Perm       uint8  // what the device may do there: 1 read, 2 write, 3 both
+}
+
+// wanted is an address that the front-end was asked for, and the access.
+type wanted struct {
+	iova uint64
+	perm uint8
 }
 
 // translates reports whether the driver's addresses, those of the rings included,
@@ -44,6 +52,11 @@ func (s *Session) translates() bool { return s.acked.Has(virtio.FeatureAccessPla
 // translation any more stop, and go on when it has one again.
 func (s *Session) iotlbMsg(m wire.Message, _ []int) {
 	v := m.Payload.(wire.IOTLB)
+	if v.Type == tlbUpdate && (v.Perm == 0 || v.Perm > tlbReadWrite) {
+		s.note(m, fmt.Errorf("%w: translation of %#x with permissions %d, want 1 to 3", ErrValue, v.IOVA, v.Perm))
+		s.reply(m, wire.U64(1))
+		return
+	}
 	if v.Type == tlbUpdate && (v.Size == 0 || v.IOVA+v.Size < v.IOVA || v.UVA+v.Size < v.UVA) {
 		s.note(m, fmt.Errorf("%w: translation of %#x bytes at %#x", ErrValue, v.Size, v.IOVA))
 		s.reply(m, wire.U64(1))
@@ -56,7 +69,7 @@ func (s *Session) iotlbMsg(m wire.Message, _ []int) {
 			s.tlb = nil
 		}
 		s.tlb = append(s.tlb, v)
-		s.answered(v.IOVA, v.Size)
+		s.answered(v.IOVA, v.Size, v.Perm)
 	case tlbInvalidate:
 		s.invalidate(v.IOVA, v.Size)
 	default:
@@ -73,13 +86,17 @@ func (s *Session) iotlbMsg(m wire.Message, _ []int) {
 func (s *Session) invalidate(iova, n uint64) {
 	switch {
 	case n == 0 && iova == 0:
-		s.tlb = nil
+		s.tlb, s.asking = nil, nil
+		return
 	case n == 0 || iova+n < iova:
 		s.forget(iova, -iova-1)
 		s.forget(math.MaxUint64-1, 1)
+		n = -iova
 	default:
 		s.forget(iova, n)
 	}
+	// What was denied there may be allowed the next time.
+	s.asking = slices.DeleteFunc(s.asking, func(w wanted) bool { return w.iova-iova < n })
 }
 
 // forget cuts a range out of the translations.
@@ -135,10 +152,20 @@ func (s *Session) stopUncovered(i int, then func()) {
 func (s *Session) inView(r *ringState) bool {
 	cfg := ring.Config{Size: r.size, Features: s.acked}
 	need := cfg.BytesNeeded()
-	_, desc := s.covers(r.addr.Desc, need.Desc)
-	_, avail := s.covers(r.addr.Avail, need.Avail)
-	_, used := s.covers(r.addr.Used, need.Used)
+	_, desc := s.covers(r.addr.Desc, need.Desc, s.ringPerm(0))
+	_, avail := s.covers(r.addr.Avail, need.Avail, s.ringPerm(1))
+	_, used := s.covers(r.addr.Used, need.Used, s.ringPerm(2))
 	return desc && avail && used
+}
+
+// ringPerm is the access to a part of a ring: to the descriptors, and to what the
+// driver and the device write. The device writes what is its own, and reads it
+// again when it starts; the descriptors of a packed ring are of both.
+func (s *Session) ringPerm(part int) uint8 {
+	if part == 2 || part == 0 && s.packed() {
+		return tlbReadWrite
+	}
+	return tlbRead
 }
 
 // resolve makes the view: the translations as parts of regions, those that
@@ -149,7 +176,7 @@ func (s *Session) resolve() {
 		for i := range s.memory {
 			r := &s.memory[i]
 			if off := t.UVA - r.UVA; off < r.Size && t.Size <= r.Size-off {
-				list = append(list, Translation{IOVA: t.IOVA, Size: t.Size, Region: r.id, Offset: off})
+				list = append(list, Translation{IOVA: t.IOVA, Size: t.Size, Region: r.id, Offset: off, Perm: t.Perm})
 				break
 			}
 		}
@@ -172,16 +199,16 @@ func (s *Session) resolve() {
 }
 
 func (t Translation) continuedBy(next Translation) bool {
-	return t.IOVA+t.Size == next.IOVA && t.Region == next.Region && t.Offset+t.Size == next.Offset
+	return t.IOVA+t.Size == next.IOVA && t.Perm == next.Perm && t.Region == next.Region && t.Offset+t.Size == next.Offset
 }
 
-// covers reports whether one run of the view holds the n addresses, and if not
-// which of them has no translation.
-func (s *Session) covers(iova, n uint64) (missing uint64, ok bool) {
+// covers reports whether one run of the view holds the n addresses and allows the
+// access, and if not which of them has no such translation.
+func (s *Session) covers(iova, n uint64, perm uint8) (missing uint64, ok bool) {
 	for i := range s.view {
 		t := &s.view[i]
 		off := iova - t.IOVA
-		if off >= t.Size {
+		if off >= t.Size || t.Perm&perm != perm {
 			continue
 		}
 		if n <= t.Size-off {
@@ -193,28 +220,46 @@ func (s *Session) covers(iova, n uint64) (missing uint64, ok bool) {
 }
 
 // Missing notes that a chain of a ring that runs lies at an address without a
-// translation, where the device wants to read or write.
+// translation that allows what the device wants there: to read or to write.
 func (s *Session) Missing(iova uint64, write bool) []Action {
-	if s.ended || slices.Contains(s.asking, iova) {
+	if write {
+		return s.want(iova, tlbWrite)
+	}
+	return s.want(iova, tlbRead)
+}
+
+// want asks for a translation, once until it is answered.
+func (s *Session) want(iova uint64, perm uint8) []Action {
+	w := wanted{iova, perm}
+	if s.ended || slices.Contains(s.asking, w) {
 		return nil
 	}
 	if len(s.asking) == maxAsking {
 		s.asking = nil
 	}
-	s.asking = append(s.asking, iova)
-	perm := uint8(tlbRead)
-	if write {
-		perm = tlbReadWrite
-	}
+	s.asking = append(s.asking, w)
 	s.stats.TranslationMisses++
 	return []Action{AskTranslation{IOVA: iova, Perm: perm}}
 }
 
 // NotAsked notes that an AskTranslation came to nothing, so that it is asked for
 // again when a ring next meets the address.
-func (s *Session) NotAsked(iova uint64) { s.answered(iova, 1) }
+func (s *Session) NotAsked(iova uint64) {
+	s.asking = slices.DeleteFunc(s.asking, func(w wanted) bool { return w.iova == iova })
+}
 
-// answered forgets what was asked for of a range.
-func (s *Session) answered(iova, n uint64) {
-	s.asking = slices.DeleteFunc(s.asking, func(at uint64) bool { return at-iova < n })
+// answered forgets what was asked for of a range, if the answer allows it. If not,
+// the device may not do there what the driver's descriptor is for: that is counted,
+// the chain waits, and it is not asked for again until another answer comes.
+func (s *Session) answered(iova, n uint64, perm uint8) {
+	s.asking = slices.DeleteFunc(s.asking, func(w wanted) bool {
+		if w.iova-iova >= n {
+			return false
+		}
+		if w.perm&perm != w.perm {
+			s.stats.TranslationDenials++
+			return false
+		}
+		return true
+	})
 }

@@ -21,7 +21,8 @@ type behindIOMMU struct {
 	g       *frontend.Guest
 	channel *frontend.Conn // the back-end's requests
 	asked   int
-	known   map[uint64]bool // pages that were translated
+	known   map[uint64]uint8       // pages that were translated, and what for
+	grant   func(wire.IOTLB) uint8 // what a page is translated for that was asked for; nil: that
 }
 
 // iovaBase is how much higher the driver's addresses are than the guest's
@@ -32,7 +33,7 @@ func newBehindIOMMU(t *testing.T, f virtio.Features) *behindIOMMU {
 	w := newWorld(t, 1, func(c *vhost.Config) {
 		c.Device.Features = (netdev.DefaultFeatures | virtio.FeatureAccessPlatform) &^ virtio.FeatureMQ
 	})
-	b := &behindIOMMU{world: w, g: w.dial(), known: make(map[uint64]bool)}
+	b := &behindIOMMU{world: w, g: w.dial(), known: make(map[uint64]uint8)}
 	w.ok(b.g.Negotiate(f|virtio.FeatureAccessPlatform, vhost.ProtocolOffer))
 	if !b.g.Features.Has(virtio.FeatureAccessPlatform) {
 		t.Fatal("ACCESS_PLATFORM is not offered")
@@ -79,9 +80,12 @@ func (b *behindIOMMU) answer() {
 			b.t.Fatalf("asked %v", m)
 		}
 		b.asked++
-		page := v.IOVA &^ 4095
-		b.known[page] = true
-		b.tell(wire.IOTLB{IOVA: page, Size: 4096, UVA: b.g.Memory.UVA(page), Perm: 3, Type: 2})
+		page, perm := v.IOVA&^4095, v.Perm
+		if b.grant != nil {
+			perm = b.grant(v)
+		}
+		b.known[page] |= perm
+		b.tell(wire.IOTLB{IOVA: page, Size: 4096, UVA: b.g.Memory.UVA(page), Perm: b.known[page], Type: 2})
 	}
 }
 
@@ -168,12 +172,76 @@ func (b *behindIOMMU) takeBack(round int, tx *frontend.Ring) {
 	b.eventually("the rings stop", func() bool { return b.lastStats().RingStops == stops+2 })
 }
 
+// TestTranslationPermissions translates a buffer for the wrong access, a frame's to
+// read for the one that is to be filled and to write for the one that is to be
+// sent. Nothing is written or sent, the denial is counted, nobody asks again, and
+// the other ring goes on. Once the page is translated for the right one, so does
+// this.
+func TestTranslationPermissions(t *testing.T) {
+	const read, write = 1, 2
+	for name, f := range ringKinds() {
+		t.Run(name, func(t *testing.T) {
+			b := newBehindIOMMU(t, f&^virtio.FeatureMQ)
+			rx, tx := b.ring(0), b.ring(1)
+			b.until("the rings start", func() bool { return b.lastStats().RingStarts == 2 })
+
+			b.grant = func(v wire.IOTLB) uint8 { return read + write - v.Perm }
+			rx.Post()
+			rx.ForceKick()
+			b.ports[0].deliver(frameOf(900, 7))
+			b.until("filling is denied", func() bool { return b.lastStats().TranslationDenials == 1 })
+			b.grant = nil
+			b.send1(tx, 1)
+			if _, _, ok := rx.Done(); ok || b.lastStats().TranslationDenials != 1 {
+				t.Errorf("filled: %v, %+v", ok, b.lastStats())
+			}
+			b.again(rx)
+			b.until("the frame is received", func() bool { _, n, ok := rx.Done(); return ok && n == virtio.NetHdrLen+900 })
+
+			page := tx.BufferGPA(1)
+			b.tell(wire.IOTLB{IOVA: tx.BufferGPA(0), Size: 256 * 4096, Type: 3})
+			clear(b.known)
+			b.grant = func(v wire.IOTLB) uint8 { return read + write - v.Perm }
+			before := b.ports[0].frames.Load()
+			tx.Transmit(&virtio.NetHdr{}, frameOf(1000, 2))
+			tx.ForceKick()
+			b.until("reading is denied", func() bool { return b.lastStats().TranslationDenials == 2 })
+			if n := b.ports[0].frames.Load(); n != before {
+				t.Errorf("%d frames were sent out of page %#x, which may only be written", n-before, page)
+			}
+			b.grant = nil
+			b.again(tx)
+			b.until("the frame is sent", func() bool { return b.ports[0].frames.Load() == before+1 })
+			if b.lastStats().TranslationDenials != 2 || b.lastStats().Refused != 0 {
+				t.Errorf("%+v", b.lastStats())
+			}
+		})
+	}
+}
+
+// send1 sends a frame and waits for its buffer.
+func (b *behindIOMMU) send1(tx *frontend.Ring, tag byte) {
+	b.t.Helper()
+	tx.Transmit(&virtio.NetHdr{}, frameOf(1000, tag))
+	tx.ForceKick()
+	b.until("a frame comes back", func() bool { _, _, ok := tx.Done(); return ok })
+}
+
+// again takes the translations of a ring's buffers back, as a driver's unmapping does.
+func (b *behindIOMMU) again(r *frontend.Ring) {
+	b.t.Helper()
+	clear(b.known)
+	b.tell(wire.IOTLB{IOVA: r.BufferGPA(0), Size: 256 * 4096, Type: 3})
+	r.ForceKick()
+}
+
 // TestTranslationRefusals sends what is no translation.
 func TestTranslationRefusals(t *testing.T) {
 	b := newBehindIOMMU(t, everything&^virtio.FeatureMQ)
 	for _, v := range []wire.IOTLB{
-		{IOVA: 4096, Size: 0, Type: 2}, {IOVA: 1<<64 - 4096, Size: 8192, Type: 2},
-		{IOVA: 0, Size: 4096, UVA: 1<<64 - 1, Type: 2}, {Type: 0}, {Type: 1}, {Type: 4}, {Type: 255},
+		{IOVA: 4096, Size: 0, Perm: 3, Type: 2}, {IOVA: 1<<64 - 4096, Size: 8192, Perm: 3, Type: 2},
+		{IOVA: 4096, Size: 4096, Perm: 0, Type: 2}, {IOVA: 4096, Size: 4096, Perm: 4, Type: 2},
+		{IOVA: 0, Size: 4096, UVA: 1<<64 - 1, Perm: 3, Type: 2}, {Type: 0}, {Type: 1}, {Type: 4}, {Type: 255},
 	} {
 		if p, err := b.g.Ask(wire.IOTLBMsg, v); err != nil || p == wire.U64(0) {
 			t.Errorf("%+v is answered by %v, %v", v, p, err)

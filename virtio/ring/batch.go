@@ -53,12 +53,12 @@ func (d *Device) batchSplit(b *Batch, limit int, write bool) {
 	for i := range n {
 		b.Heads[i] = shm.Load16(&d.availRing[(d.next+uint16(i))&d.mask])
 	}
-	want := uint64(0)
+	want, cur := uint64(0), &d.reads
 	if write {
-		want = descWrite << 32
+		want, cur = descWrite<<32, &d.writes
 	}
 	for ; b.N < n; b.N++ {
-		buf, ok := d.single(b.Heads[b.N], want)
+		buf, ok := d.single(cur, b.Heads[b.N], want)
 		if !ok {
 			break
 		}
@@ -72,8 +72,8 @@ func (d *Device) batchSplit(b *Batch, limit int, write bool) {
 }
 
 // single returns the buffer of a split ring's chain that is one descriptor with
-// the flags want.
-func (d *Device) single(head uint16, want uint64) ([]byte, bool) {
+// the flags want, by way of the cursor.
+func (d *Device) single(cur *shm.Cursor, head uint16, want uint64) ([]byte, bool) {
 	if int(head) >= len(d.desc) {
 		return nil, false
 	}
@@ -82,16 +82,16 @@ func (d *Device) single(head uint16, want uint64) ([]byte, bool) {
 	if meta&((descNext|descWrite|descIndirect)<<32) != want || n == 0 || n > uint64(d.maxBytes) {
 		return nil, false
 	}
-	return d.cursor.Slice(addr, n)
+	return cur.Slice(addr, n)
 }
 
 // batchPacked fills b from a packed ring.
 func (d *Device) batchPacked(b *Batch, limit int, write bool) {
 	const mask = bothFlags | (descNext|descWrite|descIndirect)<<flagShift
 	p := &d.pk
-	want := p.next.availFlags()
+	want, cur := p.next.availFlags(), &d.reads
 	if write {
-		want |= descWrite << flagShift
+		want, cur = want|descWrite<<flagShift, &d.writes
 	}
 	// Up to the end of the ring the flags that make a descriptor available are the
 	// same.
@@ -108,7 +108,7 @@ func (d *Device) batchPacked(b *Batch, limit int, write bool) {
 		if w&mask != want || k == 0 || k > uint64(d.maxBytes) {
 			break
 		}
-		buf, ok := d.cursor.Slice(addr, k)
+		buf, ok := cur.Slice(addr, k)
 		if !ok {
 			break
 		}

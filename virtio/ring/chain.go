@@ -107,11 +107,11 @@ func (d *Device) table(addr uint64, bytes uint32) ([]byte, Fault) {
 	case addr+n < addr:
 		return nil, ErrAddrOverflow
 	}
-	b, ok := d.cursor.Near(addr, n)
+	b, ok := d.reads.Near(addr, n)
 	if ok {
 		return b, 0
 	}
-	if b, ok = d.cursor.Slice(addr, n); !ok {
+	if b, ok = d.reads.Slice(addr, n); !ok {
 		d.miss(addr, n, false)
 		return nil, ErrIndirectTable
 	}
@@ -127,9 +127,13 @@ func (d *Device) add(c *Chain, addr uint64, n uint32, write bool) Fault {
 	if uint64(c.OutLen)+uint64(c.InLen)+uint64(n) > uint64(d.maxBytes) {
 		return ErrTooLong
 	}
-	b, ok := d.cursor.Near(addr, uint64(n))
+	cur := &d.reads
+	if write {
+		cur = &d.writes
+	}
+	b, ok := cur.Near(addr, uint64(n))
 	if !ok {
-		if b, ok = d.cursor.Slice(addr, uint64(n)); !ok {
+		if b, ok = cur.Slice(addr, uint64(n)); !ok {
 			return d.addCrossing(c, addr, n, write)
 		}
 	}
@@ -160,10 +164,10 @@ func (d *Device) addCrossing(c *Chain, addr uint64, n uint32, write bool) (f Fau
 		if d.dirty != nil {
 			d.dirty.note(addr, n)
 		}
-		c.In, err = d.cursor.Memory().Append(c.In, addr, uint64(n))
+		c.In, err = d.writes.Memory().Append(c.In, addr, uint64(n))
 		c.InLen += n
 	} else {
-		c.Out, err = d.cursor.Memory().Append(c.Out, addr, uint64(n))
+		c.Out, err = d.reads.Memory().Append(c.Out, addr, uint64(n))
 		c.OutLen += n
 	}
 	switch {

@@ -10,9 +10,10 @@ import (
 // Device is the device's side of a ring. It is not safe for concurrent use; the
 // guest's side may run at the same time.
 type Device struct {
-	parts       // of a split ring
-	packedParts // of a packed one
-	cursor      shm.Cursor
+	parts                  // of a split ring
+	packedParts            // of a packed one
+	reads       shm.Cursor // into what may be read
+	writes      shm.Cursor // into what may be written
 	maxBytes    uint32
 	size        uint16
 	mask        uint16 // of a split ring
@@ -114,14 +115,16 @@ func (d *Device) SetMemory(mem *shm.Memory) error {
 		if err != nil {
 			return err
 		}
-		d.packedParts, d.cursor = p, shm.NewCursor(mem)
+		d.packedParts = p
+		d.reads, d.writes = shm.NewCursor(mem.Readable()), shm.NewCursor(mem.Writable())
 		return nil
 	}
 	p, err := d.cfg.place(mem)
 	if err != nil {
 		return err
 	}
-	d.parts, d.cursor = p, shm.NewCursor(mem)
+	d.parts = p
+	d.reads, d.writes = shm.NewCursor(mem.Readable()), shm.NewCursor(mem.Writable())
 	return nil
 }
 
@@ -167,8 +170,8 @@ func (d *Device) Broken() bool { return d.broken }
 // A head that is not below the queue size (ErrHead) is given back like others:
 // it is the driver's own number.
 //
-// With ACCESS_PLATFORM a chain that lies, in part, where the memory has nothing
-// is not taken: ok is false without an error, Missing says what is wanted, and so
+// With ACCESS_PLATFORM a chain that lies, in part, where the memory has nothing,
+// or nothing that allows what the descriptor is for, is not taken: ok is false without an error, Missing says what is wanted, and so
 // it stays until SetMemory.
 func (d *Device) Next(c *Chain) (ok bool, err error) {
 	if !d.translates {

@@ -11,13 +11,17 @@ type Missing struct {
 // none waits.
 func (d *Device) Missing() (m Missing, ok bool) { return d.missing, d.wants }
 
-// miss notes that of the n bytes at addr some are not in the memory, if so, and
-// if that may change.
+// miss notes that of the n bytes at addr some are not in the memory that may be
+// read, or written, if so, and if that may change.
 func (d *Device) miss(addr, n uint64, write bool) {
 	if !d.translates || d.wants {
 		return
 	}
-	if at, ok := d.cursor.Memory().FirstUnmapped(addr, n); ok {
+	mem := d.reads.Memory()
+	if write {
+		mem = d.writes.Memory()
+	}
+	if at, ok := mem.FirstUnmapped(addr, n); ok {
 		d.missing, d.wants = Missing{Addr: at, Write: write}, true
 	}
 }

@@ -17,13 +17,28 @@ var (
 // ErrUnmapped says that guest memory has no bytes at some address of a range.
 var ErrUnmapped = errors.New("guest address is not mapped")
 
+// Access is what a device may do with a region.
+type Access uint8
+
+// The bits of Access, and both. A region behind an IOMMU may have less than both
+// (virtio 1.3 §6.1, ACCESS_PLATFORM).
+const (
+	AccessRead Access = 1 << iota
+	AccessWrite
+	AccessBoth = AccessRead | AccessWrite
+)
+
 // Region is a run of guest memory that is contiguous in the guest's physical
 // address space, in the front-end's address space and in ours.
 type Region struct {
 	GPA uint64 // guest physical address of the first byte
 	UVA uint64 // address in the front-end's process, the key of vhost-user's ring addresses
 	Mem []byte // the bytes; len(Mem) is the region's size
+
+	Access Access // of the device; 0 is AccessBoth
 }
+
+func (r *Region) allows(a Access) bool { return r.Access == 0 || r.Access&a == a }
 
 func (r *Region) size() uint64 { return uint64(len(r.Mem)) }
 
@@ -32,6 +47,8 @@ func (r *Region) size() uint64 { return uint64(len(r.Mem)) }
 // is one without a region. Reading it from several goroutines is safe.
 type Memory struct {
 	regions []Region // by GPA, ascending
+
+	reads, writes *Memory // the regions that allow it; nil: all do
 }
 
 // NewMemory makes a Memory of the regions, in any order. The slice is copied,
@@ -54,7 +71,38 @@ func NewMemory(regions []Region) (*Memory, error) {
 			return nil, err
 		}
 	}
+	m.reads, m.writes = m.allowing(AccessRead), m.allowing(AccessWrite)
 	return m, nil
+}
+
+// allowing returns the regions that allow an access, or nil if all do.
+func (m *Memory) allowing(a Access) *Memory {
+	some := &Memory{}
+	for i := range m.regions {
+		if m.regions[i].allows(a) {
+			some.regions = append(some.regions, m.regions[i])
+		}
+	}
+	if len(some.regions) == len(m.regions) {
+		return nil
+	}
+	return some
+}
+
+// Readable returns the memory of the regions that the device may read.
+func (m *Memory) Readable() *Memory {
+	if m == nil || m.reads == nil {
+		return m
+	}
+	return m.reads
+}
+
+// Writable returns the memory of the regions that the device may write.
+func (m *Memory) Writable() *Memory {
+	if m == nil || m.writes == nil {
+		return m
+	}
+	return m.writes
 }
 
 // check validates region i and its border with region i-1.
@@ -176,7 +224,7 @@ type Cursor struct {
 // NewCursor returns a cursor into m, which may be nil.
 func NewCursor(m *Memory) Cursor {
 	c := Cursor{all: m}
-	if m != nil {
+	if m != nil && len(m.regions) > 0 {
 		c.base, c.mem = m.regions[0].GPA, m.regions[0].Mem
 	}
 	return c

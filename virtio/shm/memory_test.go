@@ -135,3 +135,35 @@ func TestAppendKeepsOthers(t *testing.T) {
 		t.Errorf("%d pieces, %v", len(dst), err)
 	}
 }
+
+// TestAccess: what may be read and what may be written are memories of their own.
+func TestAccess(t *testing.T) {
+	b := make([]byte, 64)
+	m, err := shm.NewMemory([]shm.Region{
+		{GPA: 0, Mem: b[:16]}, {GPA: 16, Mem: b[16:32], Access: shm.AccessRead}, {GPA: 32, Mem: b[32:48], Access: shm.AccessWrite}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		gpa         uint64
+		read, write bool
+	}{{0, true, true}, {16, true, false}, {32, false, true}, {48, false, false}} {
+		_, read := m.Readable().Slice(c.gpa, 8)
+		_, write := m.Writable().Slice(c.gpa, 8)
+		if read != c.read || write != c.write {
+			t.Errorf("at %d: read %v, write %v", c.gpa, read, write)
+		}
+	}
+	none, err := shm.NewMemory([]shm.Region{{GPA: 0, Mem: b, Access: shm.AccessWrite}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cur := shm.NewCursor(none.Readable())
+	if _, ok := cur.Slice(0, 1); ok {
+		t.Error("a memory that may not be read was read")
+	}
+	var nothing *shm.Memory
+	if nothing.Readable() != nil || nothing.Writable() != nil {
+		t.Error("of no memory some may be accessed")
+	}
+}

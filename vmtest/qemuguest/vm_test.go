@@ -132,15 +132,26 @@ func checkKicks(t *testing.T, r *vmtest.Run) {
 	}
 }
 
+// checkBytes: each flow sent something, all of which arrived, and some of it in the
+// measured time. How much of that is which flow's depends on the machine's load.
 func checkBytes(t *testing.T, r *vmtest.Run) {
 	t.Helper()
+	measured := int64(0)
 	for _, f := range r.Flows {
-		if f.SentBytes == nil || f.RecvBytes == nil || *f.SentBytes != *f.RecvBytes || f.Bytes == 0 {
-			t.Errorf("flow %d: %v sent, %v received, %d in the measured time", f.Flow, f.SentBytes, f.RecvBytes, f.Bytes)
+		measured += f.Bytes
+		if f.SentBytes == nil || f.RecvBytes == nil {
+			t.Errorf("flow %d: sent or received bytes are not known", f.Flow)
+			continue
+		}
+		if *f.SentBytes != *f.RecvBytes || *f.SentBytes == 0 {
+			t.Errorf("flow %d: %d bytes sent, %d received", f.Flow, *f.SentBytes, *f.RecvBytes)
 		}
 		if f.Cwnd == 0 || f.RTTus == 0 || f.Queue < 0 {
 			t.Errorf("flow %d: cwnd %d, RTT %v us, queue %d", f.Flow, f.Cwnd, f.RTTus, f.Queue)
 		}
+	}
+	if measured == 0 {
+		t.Error("nothing was sent in the measured time")
 	}
 }
 
