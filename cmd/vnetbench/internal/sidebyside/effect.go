@@ -88,7 +88,7 @@ type verdict uint8
 const (
 	within verdict = iota // the second guest's change is less than a tenth or its spread
 	agrees
-	unseen   // the first guest's is
+	unseen   // the first guest's is, or no more than its own spread
 	opposite // they have different signs
 	verdicts
 )
@@ -124,8 +124,8 @@ func (e effect) disagrees(figures []figure) bool {
 // writeEffects writes a line for each effect: by what each guest's figures are
 // multiplied, and whether that agrees.
 func writeEffects(w io.Writer, es []effect, figures []figure, guests [2]string) error {
-	fmt.Fprintf(w, "\nBy what a figure is multiplied, in %s and in %s. No mark: the same sign. !: the other sign. ?: %s sees less than a tenth.\n"+
-		"~: no more than a tenth, or than the spread of %s, so that nothing can be said.\n\n", guests[0], guests[1], guests[0], guests[1])
+	fmt.Fprintf(w, "\nBy what a figure is multiplied, in %s and in %s. No mark: the same sign. !: the other sign. ?: in %s it is less\n"+
+		"than a tenth, or than its own spread. ~: no more than a tenth, or than the spread of %s, so that nothing can be said.\n\n", guests[0], guests[1], guests[0], guests[1])
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "of\tat\t")
 	for _, f := range figures {
