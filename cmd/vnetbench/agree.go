@@ -107,8 +107,8 @@ func sameScenario(a, b *vmtest.Scenario) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// runRounds makes what is missing: the first round of each guest, then the second,
-// so that what changes on the machine in the course of time is in the spread.
+// runRounds makes what is missing, one round after the other, so that what changes
+// on the machine in the course of time is in the spread.
 func runRounds(ctx context.Context, rounds []*round, line *progress.Line) (results []*vmtest.Result, err error) {
 	for i, r := range rounds {
 		missing := r.missing()
