@@ -24,7 +24,7 @@ func TestGuestTableOfAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, err := vcpu.TableByName("kvm-2013")
+	base, err := vmtest.GuestTable("kvm-2013")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,8 +125,8 @@ func listRemedies(w io.Writer) error {
 }
 
 func listCosts(w io.Writer) error {
-	for i, name := range vcpu.TableNames() {
-		table, err := vcpu.TableByName(name)
+	for i, name := range vmtest.GuestTables() {
+		table, err := vmtest.GuestTable(name)
 		if err != nil {
 			return err
 		}

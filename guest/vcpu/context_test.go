@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/vnetbench/vnetbench/guest/vcpu"
+	"github.com/vnetbench/vnetbench/vmtest"
 )
 
 // intruder counts when a CPU lets its kernel in, and runs a softirq then.
@@ -43,7 +44,7 @@ func (p *process) Run(c *vcpu.CPU) {
 // A process can be interrupted at clock reads, and where it enables bottom halves
 // again. With them off a clock read is free.
 func TestPreempter(t *testing.T) {
-	table, err := vcpu.TableByName("uml")
+	table, err := vmtest.GuestTable("uml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestPreempter(t *testing.T) {
 
 // PostFirst puts a process that has not given up the CPU before those that wait.
 func TestPostFirst(t *testing.T) {
-	c := vcpu.New(0, must(vcpu.TableByName("uml")))
+	c := vcpu.New(0, must(vmtest.GuestTable("uml")))
 	var order []int
 	c.Post(0, vcpu.Process, note{&order, 1})
 	c.Post(0, vcpu.Process, note{&order, 2})

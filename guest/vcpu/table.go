@@ -46,27 +46,25 @@ type Table struct {
 	quantum vtime.Time
 }
 
-// ErrUnknownTable is returned for a name that no table has.
-var ErrUnknownTable = errors.New("unknown guest cost table")
+// ErrNoCost is returned for a table that says nothing about an operation.
+var ErrNoCost = errors.New("no cost")
 
-// TableByName returns the table called name, or an error that wraps
-// ErrUnknownTable and lists those that exist.
-func TableByName(name string) (*Table, error) {
-	for _, t := range tables {
-		if t.name == name {
-			return t, nil
+// NewTable returns a table called name, about being one sentence on what it stands
+// for. Every operation needs an entry; the first without is named by the error,
+// which wraps ErrNoCost. clockStep is the step of the guest's clock: 0 is a clock of
+// single nanoseconds, and with another a reading costs OpClockRead in process
+// context only, as the virtual clock of a UML guest in time-travel mode does.
+func NewTable(name, about string, clockStep time.Duration, entries map[Op]Entry) (*Table, error) {
+	t := &Table{name: name, about: about, quantum: vtime.Time(clockStep), clockInProcess: clockStep > 0}
+	for op := range NumOps {
+		e, ok := entries[op]
+		if !ok {
+			return nil, fmt.Errorf("table %s: %w for %v", name, ErrNoCost, op)
 		}
+		e.Name = op.String()
+		t.entries[op] = e
 	}
-	return nil, fmt.Errorf("%w %q: there are %v", ErrUnknownTable, name, TableNames())
-}
-
-// TableNames returns the names of the built-in tables, cheapest guest first.
-func TableNames() []string {
-	names := make([]string, len(tables))
-	for i, t := range tables {
-		names[i] = t.name
-	}
-	return names
+	return t, nil
 }
 
 // Name returns what scenarios call the table; a scaled table's name says so.
@@ -133,6 +131,9 @@ func (t *Table) Programmed(now, at vtime.Time) vtime.Time {
 	}
 	return now.Add(time.Duration(max(at-t.Reading(now), timerMin)) + 1)
 }
+
+// ClockStep returns the step of the guest's clock, 0 for one of single nanoseconds.
+func (t *Table) ClockStep() time.Duration { return time.Duration(t.quantum) }
 
 // ClockInProcess reports whether reading the clock takes time in process context,
 // and there only.

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/vnetbench/vnetbench/guest/vcpu"
+	"github.com/vnetbench/vnetbench/vmtest"
 )
 
 func TestEveryCostSaysWhereItComesFrom(t *testing.T) {
-	for _, name := range vcpu.TableNames() {
-		tab, err := vcpu.TableByName(name)
+	for _, name := range vmtest.GuestTables() {
+		tab, err := vmtest.GuestTable(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,15 +35,15 @@ func TestEveryCostSaysWhereItComesFrom(t *testing.T) {
 }
 
 func TestUnknownTableNamesThoseThereAre(t *testing.T) {
-	_, err := vcpu.TableByName("xen")
-	if !errors.Is(err, vcpu.ErrUnknownTable) || !strings.Contains(err.Error(), "kvm-2013") {
+	_, err := vmtest.GuestTable("xen")
+	if !errors.Is(err, vmtest.ErrUnknownCosts) || !strings.Contains(err.Error(), "kvm-2013") {
 		t.Fatal(err)
 	}
 }
 
 // table returns a built-in table.
 func table(t testing.TB, name string) *vcpu.Table {
-	tab, err := vcpu.TableByName(name)
+	tab, err := vmtest.GuestTable(name)
 	if err != nil {
 		t.Fatal(err)
 	}

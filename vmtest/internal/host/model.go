@@ -38,53 +38,15 @@ const (
 
 var costNames = [numCosts]string{"wake", "tx_base", "tx_stack", "tx_per_kb", "rx", "call", "look", "join"}
 
-// policyCosts are the costs that only a device policy causes.
-var policyCosts = [numCosts]modelCost{
-	Look: {500, vcpu.Assumed, "a timer interrupt and a switch to the worker's thread; the wake-up's latency is not charged as CPU time, for a kick neither"},
-	Join: {300, vcpu.Assumed, "another descriptor chain, its headers compared, of a packet that crosses the host once"},
-}
-
-// invented is the note of the models that were made up for the experiments on
-// real kernels in virtual time.
-const invented = "chosen for the experiments on real kernels in virtual time, so that the two can be compared; of no machine"
-
-func experimentModel(name, about string, base, perKB, rx, wake float64) Model {
-	m := Model{name: name, about: about}
-	m.costs = policyCosts
-	for i, ns := range []float64{wake, base, 0, perKB, rx, 0} {
-		m.costs[i] = modelCost{ns, vcpu.Assumed, invented}
-	}
-	return m
-}
-
-func calibratedModel() Model {
-	m := Model{name: "calibrated", about: "vhost-net of about 2016 that hands packets to the local network stack"}
-	m.costs = [numCosts]modelCost{
-		Wake:    {3000, vcpu.Assumed, "wake-up of a sleeping kernel thread on an idle core, from the eventfd to its first instruction"},
-		TxBase:  {694, vcpu.Sourced, "pktgen in the guest, 1.44 Mpps of one vhost thread (QEMU commit 96a3d98d2cdb, 2016): ring, tap and drop"},
-		TxStack: {900, vcpu.Assumed, "the receiver is local: IP and TCP take the packet in on the worker's CPU; the sender's side of a packet and its ACK is 1193 ns (Linux commit 65466904b015)"},
-		TxPerKB: {83, vcpu.Measured, "one copy from memory: 64 KB chunks of 256 MB on an AMD EPYC (family 26), 2026-11-30, go test -bench CopyFromMemory ./vmtest/simguest"},
-		Rx:      {415, vcpu.Sourced, "pktgen to the guest, 2.41 Mpps of one vhost thread (QEMU commit 96a3d98d2cdb, 2016)"},
-		Call:    {46, vcpu.Sourced, "saved per packet by not signalling a call that nobody wants, TX (QEMU commit 96a3d98d2cdb, 2016)"},
-		Look:    policyCosts[Look],
-		Join:    policyCosts[Join],
-	}
-	return m
-}
-
-var models = []Model{
-	calibratedModel(),
-	experimentModel("fast", "400 ns a packet: never behind", 400, 50, 200, 2000),
-	experimentModel("med", "1.4 us a packet", 1400, 100, 700, 3000),
-	experimentModel("med2", "2 us a packet: one worker falls behind two flows, two keep up", 2000, 100, 800, 3000),
-	experimentModel("slow", "6 us a packet: always behind", 6000, 100, 2000, 5000),
-}
-
 // Models returns the names of the built-in host models and a sentence on
 // each, in pairs.
 func Models() [][2]string {
 	var out [][2]string
-	for _, m := range models {
+	for _, name := range vmtest.HostModels() {
+		m, err := modelByName(name)
+		if err != nil {
+			panic("host: a built-in model: " + err.Error())
+		}
 		out = append(out, [2]string{m.name, m.about})
 	}
 	return out
@@ -109,17 +71,15 @@ func NewModel(h vmtest.HostConfig) (Model, error) {
 }
 
 func modelByName(name string) (Model, error) {
-	var names []string
-	for _, m := range models {
-		if m.name == name {
-			return m, nil
-		}
-		names = append(names, m.name)
-	}
 	if vmtest.IsCostFile(name) {
 		return loadModel(name)
 	}
-	return Model{}, fmt.Errorf("host: unknown model %q; the nearest is %q, and a file needs a / or a . in its name", name, vmtest.Nearest(name, names))
+	f, err := vmtest.HostCosts(name)
+	if err != nil {
+		return Model{}, fmt.Errorf("host: %w; the nearest is %q, and a file needs a / or a . in its name", err, vmtest.Nearest(name, vmtest.HostModels()))
+	}
+	m := Model{name: name, about: f.About}
+	return m, m.take(f)
 }
 
 // loadModel reads a file of costs: a built-in model with what the file has over
@@ -137,15 +97,20 @@ func loadModel(path string) (Model, error) {
 		return m, fmt.Errorf("%s: host_base: %w", path, err)
 	}
 	m.name, m.about = path, f.About
+	return m, m.take(f)
+}
+
+// take has the file's costs in place of the model's.
+func (m *Model) take(f *vmtest.CostFile) error {
 	for n, e := range f.Host {
 		i := slices.Index(costNames[:], n)
 		if i < 0 {
-			return m, fmt.Errorf("host: %s: unknown cost [host.%s]; the nearest is %q", path, n, vmtest.Nearest(n, costNames[:]))
+			return fmt.Errorf("host: %s: unknown cost [host.%s]; the nearest is %q", m.name, n, vmtest.Nearest(n, costNames[:]))
 		}
-		kind, _ := e.Evidence() // ReadCostFile has checked it
+		kind, _ := e.Evidence() // the file was checked when it was read
 		m.costs[i] = modelCost{e.NS, kind, e.Note}
 	}
-	return m, nil
+	return nil
 }
 
 // TX returns the time that one packet of n bytes, net header and frame, takes.
