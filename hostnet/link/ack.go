@@ -42,11 +42,10 @@ func (a *ackState) init(mss int32, window uint32) {
 	a.timer = vtime.Never
 }
 
-// event notes that data came: it schedules an ACK, estimates the segment size
-// and adapts the delay.
-func (a *ackState) event(now vtime.Time, s *Segment, window uint32, rules *AckRules) {
+// event notes that data came whose size was measured: it schedules an ACK and adapts
+// the delay.
+func (a *ackState) event(now vtime.Time, window uint32) {
 	a.scheduled = true
-	a.measure(s, rules)
 	gap := now.Sub(a.last)
 	switch {
 	case a.ato == 0:

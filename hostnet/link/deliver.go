@@ -29,6 +29,9 @@ func (r *Receiver) deliver(now vtime.Time, s *Segment) {
 		r.recent = s.TSVal
 	}
 	end := s.Seq + uint32(s.Len)
+	if r.buf.Size > 0 && !before(end, r.acked) {
+		r.echoed(now, s)
+	}
 	if s.FIN {
 		end++
 		r.finEnd, r.finAhead = end, !r.fin
@@ -53,32 +56,46 @@ func (r *Receiver) inOrder(now vtime.Time, s *Segment, end uint32) {
 	r.Stats.Duplicate += uint64(r.next - s.Seq)
 	old := r.next
 	r.next = end
-	r.ack.now = r.ack.now || len(r.ofo) > 0 // a gap was filled, or is left
-	r.absorb()
+	r.dupacks = 0
+	if r.cfg.Process {
+		r.enqueue(s, int32(end-old))
+	}
+	r.measure(s)
+	r.ack.event(now, r.wnd)
+	if r.buf.Size > 0 {
+		r.timed(now)
+	}
+	r.grow(s, true)
+	if len(r.ofo) > 0 {
+		r.absorb()
+		r.ack.now = r.ack.now || len(r.ofo) == 0
+	}
 	r.Stats.Bytes += uint64(r.next - old)
 	if r.finAhead && r.next == r.finEnd {
 		r.finAhead, r.fin = false, true
 		r.Stats.Bytes-- // the FIN's own number
 		r.ack.now = true
 	}
-	r.dupacks = 0
-	if r.cfg.Process {
-		r.enqueue(s, int32(r.next-old))
-	}
-	if size := s.size(); size >= r.ack.mss && size != r.ack.mss {
-		r.buf.measure(s)
-	}
-	r.ack.event(now, s, r.wnd, &r.cfg.Rules)
-	r.grow(s)
 	if !r.reading && !r.cfg.Process {
 		r.readAt = min(r.readAt, now.Add(r.cfg.ReadDelay))
 	}
 	r.ackOrDelay(now)
 }
 
+// measure learns from the size of a packet's segments (tcp_measure_rcv_mss, v6.1).
+func (r *Receiver) measure(s *Segment) {
+	if size := s.size(); size >= r.ack.mss && size != r.ack.mss {
+		r.buf.measure(s)
+		if r.buf.Measured {
+			r.tune.space = min(r.tune.space, int64(r.buf.clamp))
+		}
+	}
+	r.ack.measure(s, &r.cfg.Rules)
+}
+
 // absorb moves next over what came out of order before.
 func (r *Receiver) absorb() {
-	k := 0
+	k, from := 0, r.next
 	for k < len(r.ofo) && !before(r.next, r.ofo[k].Start) {
 		if before(r.next, r.ofo[k].End) {
 			r.next = r.ofo[k].End
@@ -86,13 +103,15 @@ func (r *Receiver) absorb() {
 		k++
 	}
 	r.ofo = r.ofo[:copy(r.ofo, r.ofo[k:])]
+	r.blocks.remove(r.next)
+	r.release(from)
 }
 
 // grow raises the window for a packet (tcp_grow_window, v6.1). While it grows,
-// acknowledgements are not delayed.
-func (r *Receiver) grow(s *Segment) {
+// acknowledgements are not delayed. less says that the packet's head does not count.
+func (r *Receiver) grow(s *Segment, less bool) {
 	if r.buf.Size > 0 {
-		if room := r.buf.room(r.thresh); s.Len >= growLen && room > 0 && r.buf.grows(s, r.thresh) {
+		if room := r.buf.room(r.thresh); s.Len >= growLen && room > 0 && r.buf.grows(s, r.thresh, less) {
 			r.ack.quick |= 1
 			r.thresh += min(uint32(2*max(r.cfg.MSS, s.Len)), room)
 		}
@@ -113,11 +132,22 @@ func (r *Receiver) ackOrDelay(now vtime.Time) {
 	a := &r.ack
 	full := r.next-r.acked > uint32(a.mss) && r.window() >= r.wnd
 	switch {
-	case (full || a.quick > 0 && !r.answers || a.now) && (r.deferring || r.locked && r.cfg.Rules.BacklogDefer):
-		r.deferred = true
-	case full || a.quick > 0 && !r.answers || a.now || a.delay(now):
+	case full || a.quick > 0 && !r.answers || a.now:
+	case len(r.ofo) > 0:
+		if r.compress(now) {
+			return
+		}
+	case !a.delay(now):
+		return
+	default:
 		r.sendAck(now)
+		return
 	}
+	if r.deferring || r.locked && r.cfg.Rules.BacklogDefer {
+		r.deferred = true
+		return
+	}
+	r.sendAck(now)
 }
 
 // readAll is the application's read of all there is: it may be the occasion for
@@ -162,52 +192,65 @@ func (r *Receiver) duplicate(now vtime.Time, d Range) {
 
 // outOfOrder keeps a packet that comes ahead of a gap, and answers with a
 // duplicate ACK, or puts it off if several went already and acknowledgements are
-// not quick (tcp_data_queue_ofo and __tcp_ack_snd_check, v6.1).
+// not quick (tcp_data_queue_ofo, v6.1).
 func (r *Receiver) outOfOrder(now vtime.Time, s *Segment, d Range) {
 	r.Stats.OutOfOrder++
-	r.insert(d)
+	if r.cfg.Rules.Retuned {
+		r.measure(s)
+	}
 	r.ack.scheduled = true
-	r.grow(s)
-	if quick := r.ack.quick > 0 || r.ack.now; quick && r.locked && r.cfg.Rules.BacklogDefer {
-		r.deferred = true
-		return
-	} else if quick {
-		r.Stats.DupAcks++
-		r.sendAck(now)
-		return
-	}
-	if r.cfg.Rules.CompressSACK && r.dupacks >= dupThreshold {
-		if r.sackAt == vtime.Never {
-			r.sackAt = now.Add(r.compressFor())
-		}
-		r.Stats.Compressed++
-		if r.dupacks++; r.dupacks < dupThreshold+compressMax {
-			return
-		}
-		r.dupacks = dupThreshold
+	merged := r.hold(s)
+	acks := r.Stats.Acks
+	if len(r.ofo) == 0 {
+		r.blocks.put(0, d)
 	} else {
-		r.dupacks++
+		r.remember(now, d)
 	}
-	r.Stats.DupAcks++
-	r.sendAck(now)
+	r.insert(d)
+	r.grow(s, merged || !r.cfg.Process)
+	if r.ack.scheduled {
+		r.ackOrDelay(now)
+	}
+	r.Stats.DupAcks += r.Stats.Acks - acks
+}
+
+// compress puts a duplicate ACK off, unless few went since the last one with news
+// (__tcp_ack_snd_check, v6.1). False means that it goes now.
+func (r *Receiver) compress(now vtime.Time) bool {
+	if !r.cfg.Rules.CompressSACK || r.putBack >= compressMax {
+		return false
+	}
+	if r.dupacks < dupThreshold {
+		r.dupacks++
+		return false
+	}
+	r.putBack++
+	r.Stats.Compressed++
+	if r.sackAt == vtime.Never {
+		r.sackAt = now.Add(r.compressFor())
+	}
+	return true
 }
 
 // compressFor is how long a duplicate ACK may be put off: a twentieth of the round
 // trip, and at most a millisecond (__tcp_ack_snd_check, v6.1). The timer then has
 // some slack, which it uses up if nothing else interrupts.
 func (r *Receiver) compressFor() time.Duration {
-	if r.rtt == 0 {
+	rtt := r.rtt
+	if t := time.Duration(r.tune.rtt) * time.Microsecond / 8; t > 0 && (rtt == 0 || t < rtt) {
+		rtt = t
+	}
+	if rtt == 0 {
 		return compressDelay
 	}
-	return min(r.rtt/20, compressDelay) + compressSlack
+	return min(rtt/20, compressDelay) + compressSlack
 }
 
 // SetRTT says what round trip the receiver measured in the handshake. Without it
 // duplicate ACKs are put off for a millisecond.
 func (r *Receiver) SetRTT(rtt time.Duration) { r.rtt = rtt }
 
-// insert merges a run into the out-of-order list and remembers the result as
-// the freshest.
+// insert merges a run into the out-of-order list.
 func (r *Receiver) insert(d Range) {
 	i := 0
 	for i < len(r.ofo) && before(r.ofo[i].End, d.Start) {
@@ -233,7 +276,7 @@ func (r *Receiver) insert(d Range) {
 	} else {
 		r.ofo = append(r.ofo[:i+1], r.ofo[j:]...)
 	}
-	r.ofo[i], r.fresh = d, d
+	r.ofo[i] = d
 }
 
 // window is what the receiver would offer now (__tcp_select_window, v6.1).
@@ -260,35 +303,28 @@ func (r *Receiver) sendAck(now vtime.Time) {
 	w := r.window()
 	a := Ack{
 		Ack: r.next, Wnd: w, ECE: r.ece,
-		TSVal: r.cfg.TSOffset + uint32(now/vtime.Time(time.Millisecond)), TSEcr: r.recent,
+		TSVal: r.cfg.TSOffset + r.stamp(now), TSEcr: r.recent,
 	}
 	r.sacks(&a)
 	r.wnd, r.acked = w, r.next
-	r.sackAt = vtime.Never
+	r.sackAt, r.putBack = vtime.Never, 0
 	r.ack.sent()
 	r.Stats.Acks++
 	r.out = append(r.out, a)
 }
 
-// sacks fills the blocks: a duplicate first, then the run that changed last,
-// then others (tcp_options_write and tcp_sack_new_ofo_skb, v6.1).
-//
-// Deviation: Linux lists older runs in the order in which they changed; here
-// they are in ascending order.
+// stamp is the receiver's clock for timestamps, in whole milliseconds.
+func (r *Receiver) stamp(now vtime.Time) uint32 { return uint32(now / vtime.Time(time.Millisecond)) }
+
+// sacks fills the blocks: a duplicate first, then the runs in the order in which
+// they changed, the last one first (tcp_options_write, v6.1).
 func (r *Receiver) sacks(a *Ack) {
 	if r.dsack != (Range{}) {
 		a.add(r.dsack)
 		r.dsack = Range{}
 	}
-	for _, o := range r.ofo {
-		if o == r.fresh {
-			a.add(o)
-		}
-	}
-	for _, o := range r.ofo {
-		if o != r.fresh {
-			a.add(o)
-		}
+	for _, b := range r.blocks.blocks[:r.blocks.n] {
+		a.add(b)
 	}
 }
 

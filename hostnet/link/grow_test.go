@@ -41,7 +41,7 @@ func TestWastefulPacketsStopGrowing(t *testing.T) {
 		read := func() {
 			r.Lock()
 			for r.Take() {
-				r.Eat()
+				r.Eat(0)
 			}
 			r.CleanUp(0)
 			r.Unlock()

@@ -14,7 +14,7 @@ type packet struct {
 //
 //	r.Lock()
 //	for {
-//		for r.Take() { read the clock; r.Eat() }
+//		for r.Take() { read the clock; r.Eat(now) }
 //		if nothing was taken or !r.Backlogged() { break }
 //		for r.Backlogged() { read the clock; r.Backlog(now) }
 //		r.Callback(now) // if the release does so, see Rules.BacklogDefer
@@ -43,8 +43,10 @@ func (r *Receiver) Take() bool {
 	return true
 }
 
-// Eat frees the packet that was taken (tcp_eat_recv_skb).
-func (r *Receiver) Eat() {
+// Eat frees the packet that was taken (tcp_eat_recv_skb). The buffer may have grown
+// for it.
+func (r *Receiver) Eat(now vtime.Time) {
+	r.adjust(now)
 	r.buf.used -= r.queue[0].truesize
 	r.queue = r.queue[:copy(r.queue, r.queue[1:])]
 }
@@ -93,8 +95,9 @@ func (r *Receiver) enqueue(s *Segment, n int32) {
 	if k := len(r.queue); k > 0 && r.queue[k-1].frags+frags <= maxFrags && !(r.locked && k == 1 && r.copied) {
 		t := &r.queue[k-1]
 		t.len, t.frags = t.len+n, t.frags+frags
-		t.truesize += uint32(n) // its head is not kept
-		r.buf.used += uint32(n)
+		more := s.merged(n)
+		t.truesize += more
+		r.buf.used += more
 		return
 	}
 	r.queue = append(r.queue, packet{n, frags, truesize})
@@ -110,14 +113,31 @@ func (r *Receiver) putOff(s *Segment) {
 			max(t.Frags, 1)+max(s.Frags, 1) <= maxFrags {
 			t.MSS = max(t.size(), s.size())
 			t.Len, t.Frags = t.Len+s.Len, max(t.Frags, 1)+max(s.Frags, 1)
-			t.TrueSize += s.Len
 			t.PSH, t.FIN = t.PSH || s.PSH, s.FIN
-			r.buf.late += uint32(s.Len)
+			more := s.merged(s.Len)
+			t.TrueSize += int32(more)
+			r.buf.late += more
 			return
 		}
 	}
 	r.backlog = append(r.backlog, *s)
 	r.buf.late += uint32(max(s.TrueSize, s.Len))
+}
+
+// ownStruct is what of a packet's memory is its sk_buff.
+const ownStruct = 256
+
+// merged is what a packet of n bytes of payload adds to the one that it becomes part
+// of: not its head if that has none of the payload, and not its sk_buff
+// (skb_try_coalesce, v6.1).
+func (s *Segment) merged(n int32) uint32 {
+	switch {
+	case s.TrueSize == 0:
+		return uint32(n)
+	case s.HeadSize > 0:
+		return uint32(max(s.TrueSize-s.HeadSize, n))
+	}
+	return uint32(max(s.TrueSize-ownStruct, n))
 }
 
 // size is the payload of a segment of the packet.

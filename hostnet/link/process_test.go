@@ -49,7 +49,7 @@ func TestBacklogOfARead(t *testing.T) {
 		}
 		r.Lock()
 		for r.Take() {
-			r.Eat()
+			r.Eat(0)
 		}
 		r.Receive(now, gso(2897, 3))
 		r.Receive(now, gso(2897+4344, 3))
@@ -114,7 +114,7 @@ func TestBufferWindow(t *testing.T) {
 			}
 			r.Lock()
 			for r.Take() {
-				r.Eat()
+				r.Eat(0)
 			}
 			r.CleanUp(0)
 			r.Unlock()

@@ -14,6 +14,7 @@ type Segment struct {
 	Len   int32  // payload bytes
 	MSS   int32  // payload bytes of a segment if there are several; 0 for one segment
 	TSVal uint32 // timestamp option of the sender
+	TSEcr uint32 // the receiver's timestamp in it, less TSOffset; 0: none
 	PSH   bool
 	FIN   bool
 	CE    bool // congestion was marked on the way
@@ -23,6 +24,9 @@ type Segment struct {
 	HeadSize int32 // of TrueSize, what the head takes if the payload is in fragments only
 	Frags    int32 // fragments that its payload is in; 0: one
 }
+
+// timestampLen is what the timestamp option takes of a segment.
+const timestampLen = 12
 
 // Range is a run of sequence numbers, from Start up to but not including End.
 type Range struct{ Start, End uint32 }
@@ -77,6 +81,10 @@ type AckRules struct {
 	// BacklogDefer sends one acknowledgement for all packets that came while the
 	// application was inside a read (tcp_backlog_ack_defer, v6.7).
 	BacklogDefer bool
+	// Retuned is the tuning of buffers in 6.12.117: what was not read yet counts
+	// against what was read in a round trip, packets ahead of a gap are measured
+	// too, and a round trip of no time is none.
+	Retuned bool
 }
 
 // RulesOf returns the rules of a kernel release such as 6.12, and the window up
@@ -88,7 +96,7 @@ type AckRules struct {
 // 16, at a window of 137,000.
 func RulesOf(major, minor int) (r AckRules, quickWindow uint32) {
 	v := major*1000 + minor
-	r = AckRules{CompressSACK: v >= 4018, PushedMSS: v >= 6006 || v == 6001, BacklogDefer: v >= 6007}
+	r = AckRules{CompressSACK: v >= 4018, PushedMSS: v >= 6006 || v == 6001, BacklogDefer: v >= 6007, Retuned: v >= 6012}
 	if v >= 6006 {
 		quickWindow = 137000
 	}
@@ -141,9 +149,8 @@ type ReceiverStats struct {
 // A composer calls Receive for what arrives, and Step when Next says so, and
 // takes the acknowledgements with Pop after either.
 //
-// Deviation: buffers are never short, so the window neither shrinks nor does
-// memory pressure delay its growth; the receive buffer is not tuned by round
-// trips, the window simply grows by two segments per packet up to WindowMax.
+// Deviation: without ReceiverConfig.Buffer the window simply grows by two segments
+// per packet up to WindowMax. Memory is never short.
 type Receiver struct {
 	Stats ReceiverStats
 
@@ -163,7 +170,7 @@ type Receiver struct {
 	deferred  bool  // one does
 	locked    bool  // a process has the socket
 	dsack     Range // duplicate to report
-	dupacks   int   // sent at once since next moved
+	dupacks   int   // sent at once since next moved, at most dupThreshold
 	ack       ackState
 	readAt    vtime.Time
 	sackAt    vtime.Time // end of SACK compression
@@ -175,7 +182,10 @@ type Receiver struct {
 	ofo       []Range // out of order, ascending
 	buf       buffer
 
-	fresh   Range         // out-of-order run that changed last
+	tune    tuner
+	blocks  sackList
+	held    []heldPacket  // out of order, with Process, ascending
+	putBack int           // acknowledgements put off since the last one was sent
 	finEnd  uint32        // number after the FIN
 	backlog []Segment     // came during the read
 	queue   []packet      // with Process: what waits to be read
@@ -200,6 +210,7 @@ func NewReceiver(cfg ReceiverConfig) (*Receiver, error) {
 	}
 	if cfg.Buffer.Size > 0 {
 		r.thresh = r.buf.init(cfg.Buffer, cfg.MSS, cfg.InitialWindow)
+		r.tune.init(r.thresh, cfg.InitialWindow, uint32(cfg.MSS))
 	}
 	r.ack.init(cfg.MSS, cfg.InitialWindow)
 	r.gro.init(&cfg.GRO)

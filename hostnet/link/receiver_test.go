@@ -175,7 +175,7 @@ func TestBlocksNameTheFreshestFirst(t *testing.T) {
 		w.data(seq, 1000)
 	}
 	last := w.acks[len(w.acks)-1]
-	want := [link.MaxSACK]link.Range{{4000, 5000}, {2000, 3000}, {6000, 7000}}
+	want := [link.MaxSACK]link.Range{{4000, 5000}, {10000, 11000}, {6000, 7000}}
 	if last.NSacks != 3 || last.Sacks != want {
 		t.Errorf("%+v", last)
 	}

@@ -52,6 +52,7 @@ type endpoint struct {
 	k     *conn
 	rcv   *link.Receiver
 	timer sim.Timer
+	due   vtime.Time // reading of the receiving guest's clock that its timer is set to
 
 	// With TopologyVeth:
 	tick  timer // the receiver's timers
@@ -114,11 +115,11 @@ func (c *cable) newEndpoint(k *conn) (*endpoint, error) {
 		cfg.Process = true
 		cfg.Buffer = link.BufferConfig{Size: c.buffer(), Measured: c.known() && major*1000+minor >= 6006}
 		if c.peer != nil {
-			cfg.Buffer.Max = uint32(s.Receiver.Rmem)
+			cfg.Buffer.Max = c.largest()
 		}
 		c.w.deferAck = rules.BacklogDefer
 	}
-	if (c.cut || c.queue > 0) && s.Receiver.GRO {
+	if (c.cut || c.queue > 0) && s.Receiver.GRO && c.peer == nil {
 		cfg.GRO = link.GROConfig{Window: groWindow}
 	}
 	rcv, err := link.NewReceiver(cfg)
@@ -142,12 +143,20 @@ func (c *cable) buffer() uint32 {
 	return uint32(c.w.s.Receiver.Rmem)
 }
 
+// largest is what the receive buffer may grow to.
+func (c *cable) largest() uint32 {
+	if _, set := c.w.s.Sysctl["tcp_rmem"]; set {
+		return uint32(c.w.kernel.Sysctl.Rmem[2])
+	}
+	return uint32(c.w.s.Receiver.Rmem)
+}
+
 // known reports whether the scenario says what the receive buffer is at first. Where
 // it does not, the buffer is assumed to bound nothing, so that the window is not
 // made from it either.
 func (c *cable) known() bool {
 	_, set := c.w.s.Sysctl["tcp_rmem"]
-	return set || c.w.soft != nil
+	return set || c.w.soft != nil || c.peer != nil
 }
 
 // window is what the receiver offers at first: half its first buffer in whole
@@ -164,13 +173,18 @@ func (c *cable) received(k *conn) int64 { return int64(c.ends[k.id].rcv.Stats.By
 var _ host.Owner = (*world)(nil)
 
 // Taken finds out whose packet the worker took off the device.
-func (w *world) Taken(now vtime.Time, pair int, o *host.Outgoing, _ *virtio.NetHdr, _ [][]byte) {
+func (w *world) Taken(now vtime.Time, pair int, o *host.Outgoing, _ *virtio.NetHdr, iov [][]byte) {
 	o.Rule = w.rec.rule(pair)
 	if o.Info.Layer != frame.LayerL4 || o.Info.Proto != frame.ProtoTCP {
 		return
 	}
 	if id := int(o.Info.SrcPort) - basePort; id >= 0 && id < len(w.conns) {
 		o.Flow = int32(id)
+	}
+	if w.cable.peer != nil {
+		var opt frame.Options
+		frame.ParseOptions(frame.TCP(iov[0][o.Info.L4:]).Options(), &opt)
+		o.TSEcr = opt.TSEcr
 	}
 	w.rec.taken(now, o)
 }
@@ -180,7 +194,7 @@ func (w *world) Sent(now vtime.Time, _ int, o *host.Outgoing) {
 	w.rec.sent(now, o)
 	switch {
 	case o.Flow < 0:
-	case o.Info.Flags&skb.SYN != 0 || o.Payload() > 0 || o.Info.Flags&skb.FIN != 0:
+	case o.Info.Flags&skb.SYN != 0 || o.Payload() > 0 || o.Info.Flags&skb.FIN != 0 || w.cable.peer != nil:
 		w.cable.send(now, o)
 	}
 }
@@ -215,7 +229,7 @@ func (c *cable) send(now vtime.Time, o *host.Outgoing) {
 func segment(s *link.Segment, now vtime.Time, o *host.Outgoing) {
 	flags := o.Info.Flags
 	*s = link.Segment{
-		Seq: uint32(o.Info.Seq), Len: int32(o.Payload()), TSVal: tsMillis(now),
+		Seq: uint32(o.Info.Seq), Len: int32(o.Payload()), TSVal: tsMillis(now), TSEcr: o.TSEcr,
 		PSH: flags&skb.PSH != 0, FIN: flags&skb.FIN != 0, CWR: flags&skb.CWR != 0,
 	}
 }
@@ -277,6 +291,7 @@ func (c *cable) arrivals(now vtime.Time) {
 		case a.seg.Seq == synSeq && a.seg.Len == 0:
 			if c.peer != nil {
 				c.peer.buffers.take(synFrame)
+				e.asked = c.reading(now)
 			}
 			c.accept(now, e.k)
 		case c.peer != nil:
@@ -322,7 +337,7 @@ func (e *endpoint) Run(now vtime.Time, _ uint64) {
 }
 
 func (e *endpoint) expire(now vtime.Time) {
-	e.rcv.Step(now)
+	e.rcv.Step(e.c.reading(now))
 	e.drain(now)
 }
 
@@ -345,7 +360,23 @@ func (e *endpoint) arm() {
 		e.tick.Set(e.rcv.Next())
 		return
 	}
-	e.timer.Set(e.rcv.Next())
+	next := e.rcv.Next()
+	if e.c.peer != nil {
+		if e.timer.Armed() && e.due == next {
+			return // it is not programmed anew
+		}
+		e.due = next
+		next = e.c.w.cost.cpu.Expiry(e.c.w.loop.Now(), next)
+	}
+	e.timer.Set(next)
+}
+
+// reading is what the clock of a guest that receives shows.
+func (c *cable) reading(now vtime.Time) vtime.Time {
+	if c.peer == nil {
+		return now
+	}
+	return c.w.cost.cpu.Reading(now)
 }
 
 // answer builds an ACK's headers and sends it back.

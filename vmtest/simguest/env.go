@@ -97,6 +97,7 @@ func (w *world) input(now vtime.Time, b []byte) {
 	for i := range opt.NSACK {
 		w.sacks[i] = tcp.Range{Start: uint32(opt.SACK[i].Start), End: uint32(opt.SACK[i].End)}
 	}
+	k.data.TSEcr = opt.TSVal
 	k.sock.Input(tcp.Ack{
 		Ack: uint32(in.Ack), Wnd: uint32(in.Window) << w.cable.wscale, Sacks: w.sacks[:opt.NSACK],
 		TSVal: opt.TSVal, TSEcr: max(opt.TSEcr, 1) - 1, ECE: in.Flags&skb.ECE != 0,

@@ -78,5 +78,6 @@ func (c *cable) accept(now vtime.Time, k *conn) {
 func (k *conn) established(b []byte, in *frame.Info) {
 	var opt frame.Options
 	frame.ParseOptions(frame.TCP(b[in.L4:]).Options(), &opt)
+	k.data.TSEcr = max(opt.TSVal, 1) - 1
 	k.synAck(uint32(in.Window), opt.SACKPermitted)
 }

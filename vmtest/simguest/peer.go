@@ -44,15 +44,18 @@ func (p *peer) arrive(now vtime.Time, a *arrival) {
 
 // input is the softirq: acknowledgement, and the program may read.
 func (p *peer) input(now vtime.Time, a *arrival) {
-	e := p.c.ends[a.flow]
-	if e.rcv.Stats.Packets == 0 {
-		p.buffers.take(headerBytes) // the handshake's last packet
+	e, at := p.c.ends[a.flow], p.c.reading(now)
+	if a.seg.Len == 0 && !a.seg.FIN { // the handshake's last packet
+		p.buffers.take(headerBytes)
+		e.rcv.Established(at)
+		e.rcv.SetRTT(at.Sub(e.asked))
+		return
 	}
 	a.seg.TrueSize, a.seg.Frags = p.buffers.take(a.seg.Len + headerBytes)
 	if a.seg.Frags > 0 {
 		a.seg.HeadSize = headSize
 	}
-	e.rcv.Receive(now, &a.seg)
+	e.rcv.Receive(at, &a.seg)
 	e.drain(now)
 	p.note(e)
 }
@@ -94,10 +97,10 @@ func (p *peer) Run(now vtime.Time, _ uint64) {
 	p.take(now, false)
 	switch r := p.reading.rcv; p.step {
 	case stepTake:
-		r.Eat()
+		r.Eat(p.c.reading(now))
 		p.taken = true
 	default:
-		r.Backlog(now)
+		r.Backlog(p.c.reading(now))
 		p.reading.drain(now)
 	}
 	p.goOn(now)
@@ -117,7 +120,7 @@ func (p *peer) goOn(now vtime.Time) {
 			p.readClock(now)
 			return
 		}
-		r.CleanUp(now)
+		r.CleanUp(p.c.reading(now))
 		e.drain(now)
 		p.step = stepRelease
 	}
@@ -125,7 +128,7 @@ func (p *peer) goOn(now vtime.Time) {
 		p.readClock(now)
 		return
 	}
-	r.Callback(now)
+	r.Callback(p.c.reading(now))
 	e.drain(now)
 	r.Unlock()
 	p.reading, e.eof = nil, e.eof || !p.taken

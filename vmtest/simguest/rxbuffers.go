@@ -7,9 +7,15 @@ import "github.com/vnetbench/vnetbench/virtio"
 // v6.1 and v6.12): buffers are cut from pages of 32 KiB, and grow with the mean
 // length of the packets.
 type rxBuffers struct {
-	posted []int32 // lengths of the buffers in the ring, the next one first
-	offset int32   // used of the page that is cut now
-	mean   int32   // of the packets' lengths
+	posted []rxBuffer // in the ring, the next one first
+	offset int32      // used of the page that is cut now
+	mean   int32      // of the packets' lengths
+}
+
+// rxBuffer is one buffer.
+type rxBuffer struct {
+	len   int32
+	fresh bool // begins a page
 }
 
 const (
@@ -56,12 +62,13 @@ func (b *rxBuffers) fill() {
 		if rxPage-b.offset < n {
 			b.offset = 0
 		}
+		fresh := b.offset == 0
 		b.offset += n
 		if hole := rxPage - b.offset; hole < n {
 			n += hole
 			b.offset += hole
 		}
-		b.posted = append(b.posted, n)
+		b.posted = append(b.posted, rxBuffer{n, fresh})
 	}
 }
 
@@ -71,9 +78,13 @@ func (b *rxBuffers) fill() {
 func (b *rxBuffers) take(frame int32) (truesize, frags int32) {
 	const room = rxHead - 320 - 66 // less the end of it and the space kept in front
 	used, size := int32(0), int32(0)
+	frags = 1 // buffers that follow each other in a page are one fragment
 	for left := frame + virtio.NetHdrLen; left > 0 && int(used) < len(b.posted); used++ {
-		left -= b.posted[used]
-		size += b.posted[used]
+		left -= b.posted[used].len
+		size += b.posted[used].len
+		if used > 0 && b.posted[used].fresh {
+			frags++
+		}
 	}
 	b.posted = b.posted[:copy(b.posted, b.posted[used:])]
 	if b.mean == 0 {
@@ -87,5 +98,5 @@ func (b *rxBuffers) take(frame int32) (truesize, frags int32) {
 	if frame <= room {
 		return headSize, 0
 	}
-	return headSize + size, used
+	return headSize + size, frags
 }

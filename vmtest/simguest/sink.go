@@ -51,8 +51,7 @@ func (e *endpoint) read(c *vcpu.CPU) {
 	c.EnableBH()
 	for taken := false; ; taken = true {
 		for r.Take() {
-			c.ReadClock()
-			r.Eat()
+			r.Eat(c.ReadClock())
 			taken = true
 		}
 		if !taken || !r.Backlogged() {

@@ -42,6 +42,12 @@ var golden = []struct{ name, plan, kernel, label, set string }{
 	{"shallow-reno.612", "cc-links", "6.12", "shallow", "cc=reno"},
 	{"paced-cubic.61", "cc-links", "6.1", "paced", "cc=cubic"},
 	{"paced-cubic.612", "cc-links", "6.12", "paced", "cc=cubic"},
+	{"kernel-clean-cubic.61", "cc-links", "6.1", "clean", "cc=cubic receiver.kind=kernel"},
+	{"kernel-lossy-reno.61", "cc-links", "6.1", "lossy", "cc=reno receiver.kind=kernel"},
+	{"kernel-shallow-cubic.61", "cc-links", "6.1", "shallow", "cc=cubic receiver.kind=kernel"},
+	{"kernel-clean-cubic.612", "cc-links", "6.12", "clean", "cc=cubic receiver.kind=kernel"},
+	{"kernel-lossy-cubic.612", "cc-links", "6.12", "lossy", "cc=cubic receiver.kind=kernel"},
+	{"kernel-shallow-cubic.612", "cc-links", "6.12", "shallow", "cc=cubic receiver.kind=kernel"},
 }
 
 // TestGolden runs the model on the scenario in each golden trace's header, and holds
@@ -86,8 +92,12 @@ func writeGolden(t *testing.T, path, plan, name, label, set string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, value, _ := strings.Cut(set, "=")
-	if err := p.Set([]vmtest.Setting{{Key: "kernel", Value: kernel(t, name)}, {Key: key, Value: value}}); err != nil {
+	settings := []vmtest.Setting{{Key: "kernel", Value: kernel(t, name)}}
+	for s := range strings.FieldsSeq(set) {
+		key, value, _ := strings.Cut(s, "=")
+		settings = append(settings, vmtest.Setting{Key: key, Value: value})
+	}
+	if err := p.Set(settings); err != nil {
 		t.Fatal(err)
 	}
 	p.Fit(umlguest.New(umlguest.Config{}))

@@ -84,6 +84,7 @@ type Outgoing struct {
 	Len     int        // frame bytes
 	Parts   int        // packets of the guest's that it was made of
 	TSVal   uint32     // timestamp option
+	TSEcr   uint32     // in it, what the other end is sent back; 0: none
 	GSO     int32      // payload of a segment; 0 if not GSO
 	Started vtime.Time
 }
