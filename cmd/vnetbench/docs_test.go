@@ -162,7 +162,7 @@ func TestTracesAreWhatCheckPrints(t *testing.T) {
 	generated(t, b.String(), "<!-- traces begin -->\n```text\n", "```\n<!-- traces end -->", "README.md")
 }
 
-// TestLinksAreWhatComparePrints holds the table of README.md of congestion controls
+// TestLinksAreWhatComparePrints holds the tables of README.md of congestion controls
 // on real kernels and on their models against the command.
 func TestLinksAreWhatComparePrints(t *testing.T) {
 	for _, name := range umlguest.Named {
@@ -174,20 +174,22 @@ func TestLinksAreWhatComparePrints(t *testing.T) {
 			t.Skipf("SKIPPED, no real kernel was compared: %v", err)
 		}
 	}
-	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
+	for block, set := range map[string][]string{"links": nil, "links-kernel": {"receiver.kind=kernel"}} {
+		out, err := os.Create(filepath.Join(t.TempDir(), block))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		c := compareCmd{Scenario: "cc-links", Guests: []string{"sim", "uml"}, Kernel: "6.1,6.12", Set: set, Format: "text", Brief: true}
+		if err := c.Run(&streams{out: out, err: out}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(out.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		generated(t, string(text), "<!-- "+block+" begin -->\n```text\n", "```\n<!-- "+block+" end -->", "README.md")
 	}
-	defer out.Close()
-	c := compareCmd{Scenario: "cc-links", Guests: []string{"sim", "uml"}, Kernel: "6.1,6.12", Format: "text", Brief: true}
-	if err := c.Run(&streams{out: out, err: out}); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(out.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	generated(t, string(text), "<!-- links begin -->\n```text\n", "```\n<!-- links end -->", "README.md")
 }
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation anew")
