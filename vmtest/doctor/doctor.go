@@ -78,7 +78,15 @@ func Run(ctx context.Context) []Check {
 	for _, name := range umlguest.Named {
 		checks = append(checks, userMode(ctx, name))
 	}
-	return checks
+	return append(checks, packaged(ctx))
+}
+
+// packaged is Debian's own kernel for user mode, which a test boots in real time.
+func packaged(ctx context.Context) Check {
+	k, err := umlguest.FindPackaged(ctx)
+	c := found("user mode, package", err, "apt-get install --no-install-recommends user-mode-linux", k.Path+" "+k.Version)
+	c.Optional = true
+	return c
 }
 
 // userMode is a kernel for guests in virtual time.

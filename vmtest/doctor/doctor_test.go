@@ -23,7 +23,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s is there and has a remedy, %q", c.Name, c.Mend)
 		}
 	}
-	for _, name := range []string{"qemu", "qemu, newer", "kvm", "kernel 6.1", "kernel 6.12", "network namespace", "tap"} {
+	for _, name := range []string{"qemu", "qemu, newer", "kvm", "kernel 6.1", "kernel 6.12", "network namespace", "tap", "user mode 6.1", "user mode 6.12", "user mode, package"} {
 		if !seen[name] {
 			t.Errorf("no check of %s", name)
 		}

@@ -20,9 +20,6 @@ import (
 	"github.com/vnetbench/vnetbench/virtio/netdev"
 )
 
-// packaged is Debian's kernel for user mode, of the package user-mode-linux.
-const packaged = "/usr/bin/linux.uml"
-
 // loadModules is a first program for a kernel whose driver is a module: it loads
 // those in /modules, and becomes the guest's program.
 const loadModules = `
@@ -48,14 +45,12 @@ int main(void)
 }
 `
 
-// modules are those that the packaged kernel's driver needs, in order.
-var modules = []string{"net/core/failover.ko", "drivers/net/net_failover.ko", "drivers/net/virtio_net.ko"}
-
 // TestPackagedKernel boots the packaged kernel in real time behind the server of
 // vhost-user: its driver takes our device, sends through it, and gets back what it
 // sent.
 func TestPackagedKernel(t *testing.T) {
-	if _, err := os.Stat(packaged); err != nil {
+	packaged, err := FindPackaged(t.Context())
+	if err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
 		}
@@ -66,7 +61,7 @@ func TestPackagedKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	packagedInitramfs(t, filepath.Join(dir, initrdFile))
+	packagedInitramfs(t, packaged.Modules, filepath.Join(dir, initrdFile))
 
 	port, err := reflect.New()
 	if err != nil {
@@ -83,7 +78,7 @@ func TestPackagedKernel(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ctx) }()
 
-	cmd := exec.CommandContext(ctx, packaged, "mem=256M", "initrd="+initrdFile, "con=null", "con0=null,fd:1", "quiet", "uml_dir=.", "umid=uml",
+	cmd := exec.CommandContext(ctx, packaged.Path, "mem=256M", "initrd="+initrdFile, "con=null", "con0=null,fd:1", "quiet", "uml_dir=.", "umid=uml",
 		"virtio_uml.device="+deviceFile+":1")
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
@@ -100,7 +95,7 @@ func TestPackagedKernel(t *testing.T) {
 
 // packagedInitramfs is the guest's root: its modules, the program that loads them,
 // and ours, which connects to a host that does not answer.
-func packagedInitramfs(t *testing.T, path string) {
+func packagedInitramfs(t *testing.T, modules, path string) {
 	t.Helper()
 	init, _, err := programs(context.Background())
 	if err != nil {
@@ -119,12 +114,8 @@ func packagedInitramfs(t *testing.T, path string) {
 		cpio.CharDev("dev/console", 0o600, 5, 1), cpio.CharDev("dev/null", 0o666, 1, 3),
 		file("init", content(t, loader), 0o755), file("guest", content(t, init), 0o755), file("conf", []byte(conf), 0o644),
 	}
-	for i, name := range modules {
-		found, _ := filepath.Glob("/usr/lib/uml/modules/*/kernel/" + name)
-		if len(found) == 0 {
-			t.Fatalf("no module %s below /usr/lib/uml/modules", name)
-		}
-		records = append(records, file(fmt.Sprintf("modules/%d.ko", i), content(t, found[0]), 0o644))
+	for i, name := range PackagedModules {
+		records = append(records, file(fmt.Sprintf("modules/%d.ko", i), content(t, filepath.Join(modules, name)), 0o644))
 	}
 	var buf bytes.Buffer
 	w := cpio.Newc.Writer(&buf)
