@@ -32,7 +32,6 @@ type move struct {
 	listen   net.Listener
 	binary   string        // vnetbench
 	flags    []string      // of serve
-	args     []string      // of the guest's program
 	postcopy bool          // the guest moves before its memory does
 	every    time.Duration // a piece of the stream is sent
 	backends [2]*exec.Cmd
