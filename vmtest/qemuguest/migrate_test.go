@@ -49,6 +49,9 @@ func TestMigration(t *testing.T) {
 	needMove(t)
 	onEmulators(t, func(t *testing.T, e Emulator) {
 		for _, packed := range []bool{false, true} {
+			if !packed && e.patchesSafely() && !Long() {
+				continue
+			}
 			t.Run(fmt.Sprintf("packed=%v", packed), func(t *testing.T) { testMigration(t, e, packed) })
 		}
 	})
@@ -81,7 +84,11 @@ func testMigration(t *testing.T, e Emulator, packed bool) {
 // back-end before its memory has come there.
 func TestPostcopyMigration(t *testing.T) {
 	needMove(t)
-	onEmulators(t, testPostcopy)
+	onEmulators(t, func(t *testing.T, e Emulator) {
+		if !e.patchesSafely() || Long() || len(Emulators(t.Context())) == 1 {
+			testPostcopy(t, e)
+		}
+	})
 }
 
 func testPostcopy(t *testing.T, e Emulator) {

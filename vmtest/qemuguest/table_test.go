@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -53,6 +54,10 @@ func (r *rows) Print(w io.Writer) {
 	}
 	_ = t.Flush()
 }
+
+// Long reports whether every cell is wanted; otherwise each QEMU, kernel and ring is
+// there, but not in every combination.
+func Long() bool { return os.Getenv("VNETBENCH_LONG") != "" }
 
 // onEmulators runs a test with each QEMU that is here.
 func onEmulators(t *testing.T, f func(t *testing.T, e Emulator)) {
