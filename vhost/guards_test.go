@@ -74,7 +74,7 @@ var guards = []guard{
 	{row: 85, file: "virtio/ring/chain.go", pkg: "virtio/ring",
 		old: "	if n == 0 {\n		return ErrZeroLen\n	}\n", new: ""},
 	{row: 86, file: "virtio/ring/chain.go", pkg: "virtio/ring", few: true,
-		old: "d.cursor.Slice(addr, n)", new: "d.cursor.Slice(addr, 16)"},
+		old: "d.reads.Slice(addr, n)", new: "d.reads.Slice(addr, 16)"},
 	{row: 95, file: "virtio/netdev/view.go", pkg: "virtio/netdev",
 		old: "		iov = cut(iov, raw[:hdrLen])\n", new: "		copy(raw[:hdrLen], first)\n"},
 	{row: 100, file: "virtio/ring/chain.go", pkg: "virtio/netdev",

@@ -107,11 +107,8 @@ func (d *Device) table(addr uint64, bytes uint32) ([]byte, Fault) {
 	case addr+n < addr:
 		return nil, ErrAddrOverflow
 	}
-	b, ok := d.reads.Near(addr, n)
-	if ok {
-		return b, 0
-	}
-	if b, ok = d.reads.Slice(addr, n); !ok {
+	b, ok := d.reads.Slice(addr, n)
+	if !ok {
 		d.miss(addr, n, false)
 		return nil, ErrIndirectTable
 	}
