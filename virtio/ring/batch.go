@@ -53,9 +53,9 @@ func (d *Device) batchSplit(b *Batch, limit int, write bool) {
 	for i := range n {
 		b.Heads[i] = shm.Load16(&d.availRing[(d.next+uint16(i))&d.mask])
 	}
-	want, cur := uint64(0), &d.reads
+	want, cur := uint64(0), d.cursor(write)
 	if write {
-		want, cur = descWrite<<32, &d.writes
+		want = descWrite << 32
 	}
 	for ; b.N < n; b.N++ {
 		buf, ok := d.single(cur, b.Heads[b.N], want)
@@ -89,9 +89,9 @@ func (d *Device) single(cur *shm.Cursor, head uint16, want uint64) ([]byte, bool
 func (d *Device) batchPacked(b *Batch, limit int, write bool) {
 	const mask = bothFlags | (descNext|descWrite|descIndirect)<<flagShift
 	p := &d.pk
-	want, cur := p.next.availFlags(), &d.reads
+	want, cur := p.next.availFlags(), d.cursor(write)
 	if write {
-		want, cur = want|descWrite<<flagShift, &d.writes
+		want |= descWrite << flagShift
 	}
 	// Up to the end of the ring the flags that make a descriptor available are the
 	// same.

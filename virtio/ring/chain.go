@@ -124,10 +124,7 @@ func (d *Device) add(c *Chain, addr uint64, n uint32, write bool) Fault {
 	if uint64(c.OutLen)+uint64(c.InLen)+uint64(n) > uint64(d.maxBytes) {
 		return ErrTooLong
 	}
-	cur := &d.reads
-	if write {
-		cur = &d.writes
-	}
+	cur := d.cursor(write)
 	b, ok := cur.Near(addr, uint64(n))
 	if !ok {
 		if b, ok = cur.Slice(addr, uint64(n)); !ok {

@@ -104,6 +104,14 @@ func (d *Device) startSplit() error {
 	return nil
 }
 
+// cursor is that into what may be read, or written.
+func (d *Device) cursor(write bool) *shm.Cursor {
+	if write {
+		return &d.writes
+	}
+	return &d.reads
+}
+
 // SetMemory moves the ring to another memory, at the same guest addresses: a
 // memory table that changes while the ring runs. Indices stay. Chains that are
 // out still refer to the old memory, which must stay mapped until they are
@@ -116,14 +124,13 @@ func (d *Device) SetMemory(mem *shm.Memory) error {
 			return err
 		}
 		d.packedParts = p
-		d.reads, d.writes = shm.NewCursor(mem.Readable()), shm.NewCursor(mem.Writable())
-		return nil
+	} else {
+		p, err := d.cfg.place(mem)
+		if err != nil {
+			return err
+		}
+		d.parts = p
 	}
-	p, err := d.cfg.place(mem)
-	if err != nil {
-		return err
-	}
-	d.parts = p
 	d.reads, d.writes = shm.NewCursor(mem.Readable()), shm.NewCursor(mem.Writable())
 	return nil
 }

@@ -17,11 +17,7 @@ func (d *Device) miss(addr, n uint64, write bool) {
 	if !d.translates || d.wants {
 		return
 	}
-	mem := d.reads.Memory()
-	if write {
-		mem = d.writes.Memory()
-	}
-	if at, ok := mem.FirstUnmapped(addr, n); ok {
+	if at, ok := d.cursor(write).Memory().FirstUnmapped(addr, n); ok {
 		d.missing, d.wants = Missing{Addr: at, Write: write}, true
 	}
 }
