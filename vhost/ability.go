@@ -14,11 +14,17 @@ const hostOffloads = virtio.FeatureCSum | virtio.FeatureHostTSO4 | virtio.Featur
 // does not take, so that the device does the work itself, on the CPU.
 func (r *runner) software(acked virtio.Features) (missing virtio.Features) {
 	for _, p := range r.ports {
-		if l, ok := p.(netdev.Limited); ok {
-			missing |= acked & hostOffloads &^ l.Offloads()
-		}
+		missing |= acked & hostOffloads &^ offloads(p)
 	}
 	return missing
+}
+
+// offloads are those that a port takes.
+func offloads(p netdev.Port) virtio.Features {
+	if l, ok := p.(netdev.Limited); ok {
+		return l.Offloads()
+	}
+	return hostOffloads
 }
 
 // noteSoftware tells about such offloads: a guest that was promised them is slower

@@ -50,11 +50,7 @@ func (s *spender) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, tok netde
 	if r == netdev.Full {
 		return done, r
 	}
-	n := 0
-	for _, b := range iov {
-		n += len(b)
-	}
-	busy(s.cost.of(n))
+	busy(s.cost.of(netdev.FrameLen(iov)))
 	return done, r
 }
 
@@ -70,9 +66,4 @@ func busy(d time.Duration) {
 }
 
 // Offloads are those of the port.
-func (s *spender) Offloads() virtio.Features {
-	if l, ok := s.Port.(netdev.Limited); ok {
-		return l.Offloads()
-	}
-	return hostOffloads
-}
+func (s *spender) Offloads() virtio.Features { return offloads(s.Port) }

@@ -52,13 +52,8 @@ func (s *Session) translates() bool { return s.acked.Has(virtio.FeatureAccessPla
 // translation any more stop, and go on when it has one again.
 func (s *Session) iotlbMsg(m wire.Message, _ []int) {
 	v := m.Payload.(wire.IOTLB)
-	if v.Type == tlbUpdate && (v.Perm == 0 || v.Perm > tlbReadWrite) {
-		s.note(m, fmt.Errorf("%w: translation of %#x with permissions %d, want 1 to 3", ErrValue, v.IOVA, v.Perm))
-		s.reply(m, wire.U64(1))
-		return
-	}
-	if v.Type == tlbUpdate && (v.Size == 0 || v.IOVA+v.Size < v.IOVA || v.UVA+v.Size < v.UVA) {
-		s.note(m, fmt.Errorf("%w: translation of %#x bytes at %#x", ErrValue, v.Size, v.IOVA))
+	if err := checkIOTLB(v); err != nil {
+		s.note(m, err)
 		s.reply(m, wire.U64(1))
 		return
 	}
@@ -72,12 +67,23 @@ func (s *Session) iotlbMsg(m wire.Message, _ []int) {
 		s.answered(v.IOVA, v.Size, v.Perm)
 	case tlbInvalidate:
 		s.invalidate(v.IOVA, v.Size)
-	default:
-		s.note(m, fmt.Errorf("%w: IOTLB message of type %d, want %d or %d", ErrValue, v.Type, tlbUpdate, tlbInvalidate))
-		s.reply(m, wire.U64(1))
-		return
 	}
 	s.retranslate(m)
+}
+
+// checkIOTLB returns what is wrong with a front-end's translation.
+func checkIOTLB(v wire.IOTLB) error {
+	switch {
+	case v.Type == tlbInvalidate:
+		return nil
+	case v.Type != tlbUpdate:
+		return fmt.Errorf("%w: IOTLB message of type %d, want %d or %d", ErrValue, v.Type, tlbUpdate, tlbInvalidate)
+	case v.Perm == 0 || v.Perm > tlbReadWrite:
+		return fmt.Errorf("%w: translation of %#x with permissions %d, want 1 to 3", ErrValue, v.IOVA, v.Perm)
+	case v.Size == 0 || v.IOVA+v.Size < v.IOVA || v.UVA+v.Size < v.UVA:
+		return fmt.Errorf("%w: translation of %#x bytes at %#x", ErrValue, v.Size, v.IOVA)
+	}
+	return nil
 }
 
 // invalidate takes translations back. A range whose length or end does not fit into

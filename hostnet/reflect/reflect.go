@@ -60,10 +60,7 @@ func (p *Port) Stats() Stats { return p.stats }
 
 // Send copies a frame; its buffers are free at now.
 func (p *Port) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.Token) (vtime.Time, netdev.SendResult) {
-	n := 0
-	for _, b := range iov {
-		n += len(b)
-	}
+	n := netdev.FrameLen(iov)
 	switch {
 	case p.gone || !p.frames.Ever(n):
 		p.stats.Lost++

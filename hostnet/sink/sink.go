@@ -51,10 +51,7 @@ func (p *Port) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, _ netdev.Tok
 		return now, netdev.Full
 	}
 	p.since++
-	n := 0
-	for _, b := range iov {
-		n += len(b)
-	}
+	n := netdev.FrameLen(iov)
 	if p.Copy {
 		p.copy(n, iov)
 	}

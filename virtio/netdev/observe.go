@@ -50,11 +50,7 @@ type watchedPort struct {
 func (p *watchedPort) Send(now vtime.Time, h *virtio.NetHdr, iov [][]byte, tok Token) (vtime.Time, SendResult) {
 	done, r := p.Port.Send(now, h, iov, tok)
 	if r != Full {
-		n := 0
-		for _, b := range iov {
-			n += len(b)
-		}
-		p.to.Frame(Sighting{now, AtPort, DirTX, p.pair}, h, iov, n)
+		p.to.Frame(Sighting{now, AtPort, DirTX, p.pair}, h, iov, FrameLen(iov))
 	}
 	return done, r
 }

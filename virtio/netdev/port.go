@@ -46,6 +46,14 @@ type Port interface {
 	Flush(now vtime.Time)
 }
 
+// FrameLen is the length of a frame in pieces, as Send gets it.
+func FrameLen(iov [][]byte) (n int) {
+	for _, b := range iov {
+		n += len(b)
+	}
+	return n
+}
+
 // Dir names one of the three kinds of queue.
 type Dir uint8
 
