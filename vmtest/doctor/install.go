@@ -65,8 +65,8 @@ func install(ctx context.Context, w io.Writer, s system) error {
 			missing = append(missing, name)
 		}
 	}
-	wantsTestpmd := !s.has(testpmd.Program) && s.root()
-	if s.emulator() && s.newer() && len(missing) == 0 && !wantsTestpmd {
+	wantsTestpmd, wantsNewer := !s.has(testpmd.Program) && s.root(), !s.newer()
+	if s.emulator() && !wantsNewer && len(missing) == 0 && !wantsTestpmd {
 		fmt.Fprintln(w, "nothing is missing")
 		return nil
 	}
@@ -88,7 +88,7 @@ func install(ctx context.Context, w io.Writer, s system) error {
 	for _, name := range missing {
 		errs = append(errs, fetchKernel(ctx, w, s, name))
 	}
-	if !s.newer() {
+	if wantsNewer {
 		if err := fetchNewer(ctx, w, s); err != nil {
 			fmt.Fprintf(w, "a newer QEMU, which only tests of several need, cannot be had: %v\n", err)
 		}
@@ -123,10 +123,7 @@ func fetchKernel(ctx context.Context, w io.Writer, s system, name string) error 
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	tmp, err := os.MkdirTemp(dir, ".fetch")
+	tmp, err := fetchDir(dir)
 	if err != nil {
 		return err
 	}
@@ -134,22 +131,48 @@ func fetchKernel(ctx context.Context, w io.Writer, s system, name string) error 
 	if err := s.run(ctx, w, tmp, "apt-get", "-o", "APT::Sandbox::User=root", "-q", "download", pkg); err != nil {
 		return fmt.Errorf("kernel %s: %w", name, err)
 	}
-	debs, _ := filepath.Glob(filepath.Join(tmp, "*.deb"))
+	debs := packagesIn(tmp)
 	if len(debs) != 1 {
 		return fmt.Errorf("kernel %s: apt-get download %s left %d packages, want 1", name, pkg, len(debs))
 	}
-	out := filepath.Join(tmp, "root")
-	if err := s.run(ctx, w, tmp, "dpkg-deb", "-x", debs[0], out); err != nil {
+	out, err := unpack(ctx, w, s, tmp, debs)
+	if err != nil {
 		return fmt.Errorf("kernel %s: %w", name, err)
 	}
-	if err := os.Chmod(out, 0o755); err != nil {
-		return err
+	return adopt(w, "kernel "+name, out, filepath.Join(dir, strings.TrimPrefix(pkg, "linux-image-")))
+}
+
+// fetchDir makes a directory below dir to download to.
+func fetchDir(dir string) (tmp string, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
 	}
-	final := filepath.Join(dir, strings.TrimPrefix(pkg, "linux-image-"))
+	return os.MkdirTemp(dir, ".fetch")
+}
+
+// packagesIn are the files of packages in a directory.
+func packagesIn(dir string) []string {
+	debs, _ := filepath.Glob(filepath.Join(dir, "*.deb"))
+	return debs
+}
+
+// unpack unpacks packages into a directory below tmp, which it returns.
+func unpack(ctx context.Context, w io.Writer, s system, tmp string, debs []string) (out string, err error) {
+	out = filepath.Join(tmp, "root")
+	for _, deb := range debs {
+		if err := s.run(ctx, w, tmp, "dpkg-deb", "-x", deb, out); err != nil {
+			return "", err
+		}
+	}
+	return out, os.Chmod(out, 0o755)
+}
+
+// adopt gives what was unpacked its name, in place of what had it, and says so.
+func adopt(w io.Writer, what, out, final string) error {
 	if err := os.RemoveAll(final); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "kernel %s: %s\n", name, final)
+	fmt.Fprintf(w, "%s: %s\n", what, final)
 	return os.Rename(out, final)
 }
 

@@ -33,10 +33,7 @@ func fetchNewer(ctx context.Context, w io.Writer, s system) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	tmp, err := os.MkdirTemp(dir, ".fetch")
+	tmp, err := fetchDir(dir)
 	if err != nil {
 		return err
 	}
@@ -95,12 +92,8 @@ func privateAPT(dir, uri, release string) ([]string, error) {
 // unpackNewer unpacks the packages in tmp. The directory gets its name, the version,
 // at the end.
 func unpackNewer(ctx context.Context, w io.Writer, s system, dir, tmp string) error {
-	debs, _ := filepath.Glob(filepath.Join(tmp, "*.deb"))
-	out, version := filepath.Join(tmp, "root"), ""
+	debs, version := packagesIn(tmp), ""
 	for _, deb := range debs {
-		if err := s.run(ctx, w, tmp, "dpkg-deb", "-x", deb, out); err != nil {
-			return err
-		}
 		if _, v, ok := strings.Cut(filepath.Base(deb), newerPackages[0]+"_"); ok {
 			version, _, _ = strings.Cut(v, "_")
 			_, version, _ = strings.Cut(version, "%3a") // without the epoch
@@ -109,13 +102,9 @@ func unpackNewer(ctx context.Context, w io.Writer, s system, dir, tmp string) er
 	if version == "" || len(debs) != len(newerPackages) {
 		return fmt.Errorf("apt-get download left %d packages, want %v", len(debs), newerPackages)
 	}
-	if err := os.Chmod(out, 0o755); err != nil {
+	out, err := unpack(ctx, w, s, tmp, debs)
+	if err != nil {
 		return err
 	}
-	final := filepath.Join(dir, version)
-	if err := os.RemoveAll(final); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "QEMU %s: %s\n", version, final)
-	return os.Rename(out, final)
+	return adopt(w, "QEMU "+version, out, filepath.Join(dir, version))
 }
