@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -17,6 +18,7 @@ import (
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/report"
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/runner"
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/sidebyside"
+	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/sweep"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
 
@@ -109,27 +111,34 @@ func sameScenario(a, b *vmtest.Scenario) bool {
 
 // runRounds makes what is missing, one round after the other, so that what changes
 // on the machine in the course of time is in the spread.
-func runRounds(ctx context.Context, rounds []*round, line *progress.Line) (results []*vmtest.Result, err error) {
+func runRounds(ctx context.Context, rounds []*round, line *progress.Line) (results []*vmtest.Result, _ error) {
 	for i, r := range rounds {
-		missing := r.missing()
-		if len(missing) == len(r.cfg.Runs) && !r.cfg.RealTime {
-			if r.res, err = r.cfg.Run(ctx); err == nil {
-				err = r.keep()
-			}
-			missing = nil
-		}
-		for _, run := range missing {
-			line.Show("round %d of %d, %s %s", i+1, len(rounds), r.cfg.Guest.Name(), run.Label)
-			if err = r.make(ctx, run); err != nil {
-				return nil, err
-			}
-		}
-		if err != nil {
+		show := func(label string) { line.Show("round %d of %d, %s %s", i+1, len(rounds), r.cfg.Guest.Name(), label) }
+		if err := r.complete(ctx, show); err != nil {
 			return nil, err
 		}
 		results = append(results, r.res)
 	}
 	return results, nil
+}
+
+// complete makes what the round does not have: all at once in virtual time, where
+// nothing is there yet, else run by run. show is called before each of those.
+func (r *round) complete(ctx context.Context, show func(label string)) (err error) {
+	missing := r.missing()
+	if len(missing) == len(r.cfg.Runs) && !r.cfg.RealTime {
+		if r.res, err = r.cfg.Run(ctx); err != nil {
+			return err
+		}
+		return r.keep()
+	}
+	for _, run := range missing {
+		show(run.Label)
+		if err := r.make(ctx, run); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // missing are the runs that the round does not have yet.
@@ -169,13 +178,8 @@ func (r *round) keep() error {
 	if r.file == "" {
 		return nil
 	}
-	out, err := openOutput(r.file, nil)
-	if err != nil {
-		return err
+	if err := sweep.Replace(r.file, func(w io.Writer) error { return report.JSON(w, r.res) }); err != nil {
+		return fmt.Errorf("--out: %w", err)
 	}
-	defer out.discard()
-	if err := report.JSON(out, r.res); err != nil {
-		return err
-	}
-	return out.commit()
+	return nil
 }

@@ -47,7 +47,7 @@ func (c *compareCmd) Run(s *streams) error {
 	if len(c.Results) > 0 {
 		return usage(fmt.Errorf("%q: only results, files that end in .json, are compared with each other", c.Results[0]))
 	}
-	if slices.Contains(c.Guests, "qemu") && slices.Contains(c.Guests, "sim") && len(c.Guests) == 2 {
+	if slices.Equal(slices.Sorted(slices.Values(c.Guests)), []string{"qemu", "sim"}) {
 		return c.agree(s)
 	}
 	runs, err := c.plan()

@@ -5,6 +5,7 @@ package frontier
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/grid"
 	"github.com/vnetbench/vnetbench/vmtest"
@@ -66,14 +67,25 @@ type judge struct{ missed []string }
 
 func (j *judge) atMost(what, unit string, got, limit float64) {
 	if got > limit {
-		j.missed = append(j.missed, fmt.Sprintf("%s %s %s, at most %s", what, grid.Number(got), unit, grid.Number(limit)))
+		j.miss(what, unit, got, "most", limit)
 	}
 }
 
 func (j *judge) atLeast(what, unit string, got, limit float64) {
 	if got < limit {
-		j.missed = append(j.missed, fmt.Sprintf("%s %s %s, at least %s", what, grid.Number(got), unit, grid.Number(limit)))
+		j.miss(what, unit, got, "least", limit)
 	}
+}
+
+func (j *judge) miss(what, unit string, got float64, bound string, limit float64) {
+	j.missed = append(j.missed, fmt.Sprintf("%s %s %s, at %s %s", what, grid.Number(got), unit, bound, grid.Number(limit)))
+}
+
+// Clause is the name of what is missed, without figure, unit and limit.
+func Clause(missed string) string {
+	figure, _, _ := strings.Cut(missed, ",")
+	words := strings.Fields(figure)
+	return strings.Join(words[:len(words)-2], " ")
 }
 
 // Judge returns what two queue pairs with a policy miss, against one pair and two

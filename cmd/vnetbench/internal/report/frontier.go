@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/frontier"
 	"github.com/vnetbench/vnetbench/cmd/vnetbench/internal/grid"
 	"github.com/vnetbench/vnetbench/vmtest"
 )
@@ -39,13 +40,11 @@ func mark(best bool) string {
 	return ""
 }
 
-// clauses are the names of what is missed, without the figures.
+// clauses are the names of what is missed.
 func clauses(missed []string) string {
 	var out []string
 	for _, m := range missed {
-		name, _, _ := strings.Cut(m, ",")
-		fields := strings.Fields(name)
-		out = append(out, strings.Join(fields[:len(fields)-2], " "))
+		out = append(out, frontier.Clause(m))
 	}
 	if len(out) == 0 {
 		return "nothing"

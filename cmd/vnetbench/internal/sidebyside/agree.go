@@ -197,14 +197,21 @@ func figuresOf(a, b group, labels []string) (out []figure) {
 	return out
 }
 
-// writeCells writes each run's figures on both guests.
-func writeCells(w io.Writer, labels []string, figures []figure) error {
+// figureTable begins a table whose first columns are named by head, and that has
+// three columns for each figure.
+func figureTable(w io.Writer, head string, figures []figure) *tabwriter.Writer {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "\nrun\t")
+	fmt.Fprint(t, head)
 	for _, f := range figures {
 		fmt.Fprintf(t, "%s\t\t\t", f.name)
 	}
 	fmt.Fprintln(t)
+	return t
+}
+
+// writeCells writes each run's figures on both guests.
+func writeCells(w io.Writer, labels []string, figures []figure) error {
+	t := figureTable(w, "\nrun\t", figures)
 	for i, l := range labels {
 		fmt.Fprintf(t, "%s\t", l)
 		for _, f := range figures {

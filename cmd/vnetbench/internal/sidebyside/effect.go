@@ -126,12 +126,7 @@ func (e effect) disagrees(figures []figure) bool {
 func writeEffects(w io.Writer, es []effect, figures []figure, guests [2]string) error {
 	fmt.Fprintf(w, "\nBy what a figure is multiplied, in %s and in %s. No mark: the same sign. !: the other sign. ?: in %s it is less\n"+
 		"than a tenth, or than its own spread. ~: no more than a tenth, or than the spread of %s, so that nothing can be said.\n\n", guests[0], guests[1], guests[0], guests[1])
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "of\tat\t")
-	for _, f := range figures {
-		fmt.Fprintf(t, "%s\t\t\t", f.name)
-	}
-	fmt.Fprintln(t)
+	t := figureTable(w, "of\tat\t", figures)
 	for _, e := range es {
 		fmt.Fprintf(t, "%s\t%s\t", e.what, e.at)
 		for _, f := range figures {
