@@ -257,18 +257,12 @@ func (r *Receiver) insert(d Range) {
 		i++
 	}
 	j := i
-	for j < len(r.ofo) && !before(d.End, r.ofo[j].Start) {
+	for ; j < len(r.ofo) && d.touches(r.ofo[j]); j++ {
 		o := r.ofo[j]
 		if !before(d.Start, o.Start) && !before(o.End, d.End) {
 			r.dsack = d // all of it was there
 		}
-		if before(o.Start, d.Start) {
-			d.Start = o.Start
-		}
-		if before(d.End, o.End) {
-			d.End = o.End
-		}
-		j++
+		d.extend(o)
 	}
 	if i == j {
 		r.ofo = append(r.ofo, Range{})

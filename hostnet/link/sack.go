@@ -17,9 +17,12 @@ type sackList struct {
 	n      int
 }
 
+// touches reports whether no number lies between two runs.
+func (b Range) touches(d Range) bool { return !before(b.End, d.Start) && !before(d.End, b.Start) }
+
 // extend makes a block one with a run that touches it (tcp_sack_extend).
 func (b *Range) extend(d Range) bool {
-	if before(b.End, d.Start) || before(d.End, b.Start) {
+	if !b.touches(d) {
 		return false
 	}
 	if before(d.Start, b.Start) {
@@ -34,7 +37,7 @@ func (b *Range) extend(d Range) bool {
 // find is the block that a run touches, or how many there are.
 func (l *sackList) find(d Range) int {
 	i := 0
-	for i < l.n && (before(l.blocks[i].End, d.Start) || before(d.End, l.blocks[i].Start)) {
+	for i < l.n && !l.blocks[i].touches(d) {
 		i++
 	}
 	return i
