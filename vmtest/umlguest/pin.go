@@ -16,7 +16,7 @@ import (
 // undo gives the thread its CPUs back. The thread must be locked to its goroutine.
 func pin() (undo func()) {
 	nothing := func() {}
-	var old, one unix.CPUSet
+	var old unix.CPUSet
 	if unix.SchedGetaffinity(0, &old) != nil {
 		return nothing
 	}
@@ -24,8 +24,7 @@ func pin() (undo func()) {
 	if held < 0 {
 		return nothing
 	}
-	one.Set(cpu)
-	if unix.SchedSetaffinity(0, &one) != nil {
+	if osio.SetAffinity(cpu) != nil {
 		osio.Close(held)
 		return nothing
 	}
