@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/vnetbench/vnetbench/guest/vcpu"
@@ -41,8 +42,8 @@ func costNames(side string) []string {
 	return out
 }
 
-// HostCosts returns the built-in model of a host, which has no base. The error
-// wraps ErrUnknownCosts.
+// HostCosts returns the built-in model of a host, which has no base. It is
+// everybody's, and not to be changed. The error wraps ErrUnknownCosts.
 func HostCosts(name string) (*CostFile, error) { return builtinCosts("host", name) }
 
 func builtinCosts(side, name string) (*CostFile, error) {
@@ -51,9 +52,20 @@ func builtinCosts(side, name string) (*CostFile, error) {
 	if err != nil || strings.Contains(name, "/") {
 		return nil, fmt.Errorf("%w %q: there are %v", ErrUnknownCosts, name, costNames(side))
 	}
+	if f, ok := decoded.Load(file); ok {
+		return f.(*CostFile), nil
+	}
 	f := &CostFile{}
-	return f, f.decode(file, string(text))
+	if err := f.decode(file, string(text)); err != nil {
+		return nil, err
+	}
+	decoded.Store(file, f)
+	return f, nil
 }
+
+// decoded are the files of costFS that were asked for, as *CostFile by path: every
+// run asks for some, and they are the same each time.
+var decoded sync.Map
 
 // GuestTable returns the cost table that the key guest_cpu names: a built-in one,
 // or that of a file.

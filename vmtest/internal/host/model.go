@@ -79,7 +79,8 @@ func modelByName(name string) (Model, error) {
 		return Model{}, fmt.Errorf("host: %w; the nearest is %q, and a file needs a / or a . in its name", err, vmtest.Nearest(name, vmtest.HostModels()))
 	}
 	m := Model{name: name, about: f.About}
-	return m, m.take(f)
+	err = m.take(f)
+	return m, err
 }
 
 // loadModel reads a file of costs: a built-in model with what the file has over
@@ -97,7 +98,8 @@ func loadModel(path string) (Model, error) {
 		return m, fmt.Errorf("%s: host_base: %w", path, err)
 	}
 	m.name, m.about = path, f.About
-	return m, m.take(f)
+	err = m.take(f)
+	return m, err
 }
 
 // take has the file's costs in place of the model's.
